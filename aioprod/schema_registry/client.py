@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, Unpack
 from urllib.parse import quote
 
-from aioprod.errors import ConfigError
+from aioprod.errors import ConfigError, UsageError
 from aioprod.schema_registry.addresses import addresses_of
 from aioprod.schema_registry.answers import Fields, Purpose, body_of, names_in, registered_schema, schema_of
 from aioprod.schema_registry.caches import LruCache, SingleFlight
@@ -36,7 +36,7 @@ class SchemaRegistry:
     seconds.
 
     Raises ConfigError. Each call raises RegistryError (`aioprod.schema_registry.errors`), and UsageError in another
-    event loop, or closed.
+    event loop, closed, or for what is no subject or schema.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class SchemaRegistry:
 
     async def latest(self, subject: str) -> RegisteredSchema:
         """The latest version of a subject; cached for `latest_ttl_ms`. Raises UnknownSubjectError."""
+        _check_subject(subject)
         cached = self._latest.get(subject)
         if cached is not None and self.clock() < cached[0]:
             return cached[1]
@@ -105,6 +106,7 @@ class SchemaRegistry:
 
     async def version(self, subject: str, version: int) -> RegisteredSchema:
         """One version of a subject; cached. Raises UnknownSubjectError or UnknownSchemaError."""
+        _check_subject(subject)
         cached = self._versions.get((subject, version))
         if cached is not None:
             return cached
@@ -123,12 +125,16 @@ class SchemaRegistry:
 
     async def is_compatible(self, subject: str, schema: Schema) -> bool:
         """Whether the subject would accept the schema as its next version; not cached."""
+        _check_subject(subject)
+        _check_schema(schema)
         path = f"/compatibility{_path(subject)}/versions/latest"
         purpose = Purpose.of(subject)
         answer = await self._alone("POST", path, purpose, body_of(schema))
         return Fields(answer, purpose).required("is_compatible", bool)
 
     async def _id_of(self, subject: str, schema: Schema, normalize: bool, *, registers: bool) -> RegisteredSchema:
+        _check_subject(subject)
+        _check_schema(schema)
         key = (subject, schema, normalize, registers)
         known = self._known.get(key)
         if known is not None:
@@ -179,6 +185,24 @@ def given_registry(given: object, owner: str) -> SchemaRegistry:
             f"The registry of {owner} is of type {type(given).__name__}: give a SchemaRegistry, made of its URL."
         )
     return given
+
+
+def _check_subject(subject: object) -> None:
+    """Raise UsageError for what is no name of a subject."""
+    if not isinstance(subject, str):
+        raise UsageError(f"A subject is of type {type(subject).__name__}: its name is a str.")
+    try:
+        subject.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"The subject {subject!r} has no UTF-8 form.") from None
+
+
+def _check_schema(schema: object) -> None:
+    """Raise UsageError for what is no Schema."""
+    if not isinstance(schema, Schema):
+        raise UsageError(f"A schema is of type {type(schema).__name__}: give a Schema, made of its text.")
+    if schema.flaw is not None:
+        raise UsageError(f"The schema {schema.flaw}.")
 
 
 def _path(subject: str) -> str:

@@ -36,6 +36,23 @@ class Schema:
     type: SchemaType = "AVRO"
     references: tuple[Reference, ...] = ()
 
+    def __post_init__(self) -> None:
+        """A list of references is taken too."""
+        given: object = self.references
+        if isinstance(given, list):
+            object.__setattr__(self, "references", tuple(given))
+
+    @property
+    def flaw(self) -> str | None:
+        """What is wrong with its parts, as the rest of a sentence about it; None where nothing is."""
+        text: object = self.text  # Callers without a type checker may give anything.
+        references: object = self.references
+        if not isinstance(text, str):
+            return f"has a text of type {type(text).__name__}: give a str"
+        if not isinstance(references, tuple) or not all(isinstance(each, Reference) for each in references):
+            return "has references that are no tuple of Reference"
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:

@@ -10,7 +10,7 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from aioprod.errors import ConfigError, SerializationError
+from aioprod.errors import ConfigError, SerializationError, UsageError
 from aioprod.schema_registry import (
     AvroDeserializer,
     AvroSerializer,
@@ -226,3 +226,37 @@ def reordered(*names: str) -> dict[str, Any]:
     pool = DescriptorPool()
     pool.Add(file)
     return {name: GetMessageClass(pool.FindMessageTypeByName(f"order.{name}")) for name in names}
+
+
+async def test_what_is_no_subject_or_schema(registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry) -> None:
+    wrong: Any
+    for wrong in (None, 7, "\ud800"):
+        calls = registry.register(wrong, Schema(ORDER)), registry.latest(wrong), registry.version(wrong, 1)
+        for call in (*calls, registry.find(wrong, Schema(ORDER)), registry.is_compatible(wrong, Schema(ORDER))):
+            with pytest.raises(UsageError, match=r"The subject|A subject is of type"):
+                await call
+    strategy: Any = lambda *_: None  # noqa: E731
+    with pytest.raises(UsageError, match="A subject is of type NoneType"):
+        await AvroSerializer(registry, ORDER, subject=strategy).prepare("orders")
+    for wrong in (None, ORDER, Schema(ORDER, "AVRO", Reference("a", "b", 1))):  # type: ignore[arg-type]
+        for call in (registry.register("a", wrong), registry.is_compatible("a", wrong)):
+            with pytest.raises(UsageError, match=r"A schema is of type|has references that are no tuple of Reference"):
+                await call
+    assert not fake_schema_registry.requests
+
+
+async def test_references_in_a_list(registry: SchemaRegistry) -> None:
+    references: Any = [Reference("shop.Order", "other", 1)]
+    await registry.register("other", Schema(ORDER))
+    parcel = Schema(avro_record("Parcel", order="shop.Order"), "AVRO", references)
+    assert (await registry.register("parcels-value", parcel)).schema.references == tuple(references)
+    assert await result(AvroSerializer(registry, parcel).serialize("parcels", [], {"order": {"id": 1}}))
+
+
+def test_references_that_are_none() -> None:
+    registry = SchemaRegistry("http://localhost:8081")
+    for references in (Reference("a", "b", 1), ("a",), [("a", "b", 1)]):
+        for make, schema in ((AvroSerializer, ORDER), (JsonSchemaSerializer, "{}")):
+            wrong: Any = Schema(schema, "AVRO" if make is AvroSerializer else "JSON", references)  # type: ignore[arg-type]
+            with pytest.raises(ConfigError, match="has references that are no tuple of Reference"):
+                make(registry, wrong)
