@@ -36,10 +36,10 @@ class Deserializers:
             )
         except SerializationError as error:
             topic, partition, offset = record.topic, record.partition, record.offset
-            placed = error.restated(
-                f"Offset {offset} of partition {partition}: {error.message}",
-                hint=error.hint or f"To leave it out, continue at offset {offset + 1}.",
-            )
+            where = f"To leave it out, continue at offset {offset + 1}."
+            # A kind of its own says that something else failed than the record.
+            hint = f"{error.hint} {where}" if error.hint and type(error) is SerializationError else error.hint or where
+            placed = error.restated(f"Offset {offset} of partition {partition}: {error.message}", hint=hint)
             placed.topic, placed.partition, placed.offset = topic, partition, offset
             raise placed from error
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aioprod import Member, Producer, read
-from aioprod.errors import ConfigError, UsageError
+from aioprod.errors import ConfigError, SerializationError, UsageError
 from aioprod.schema_registry import (
     AvroDeserializer,
     AvroSerializer,
@@ -180,6 +180,17 @@ async def test_a_member_reads_on_when_the_registry_is_back(
 
 
 # --- confluent-kafka's own
+
+
+async def test_a_record_of_another_format_says_where_to_continue(
+    registry: SchemaRegistry, cluster: FakeCluster
+) -> None:
+    async with Producer(cluster.bootstrap) as producer:
+        await producer.send("orders", b"no schema")
+    with pytest.raises(SerializationError, match=r"^Offset 0 of partition 0: .* begin with 00") as raised:
+        await stored(cluster, value_deserializer=AvroDeserializer(registry))
+    assert str(raised.value.hint).startswith("The record was not written by a serializer that uses a schema registry.")
+    assert str(raised.value.hint).endswith(" To leave it out, continue at offset 1.")
 
 
 @pytest.mark.parametrize("framing", ["prefix", "header"])
