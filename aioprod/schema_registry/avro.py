@@ -10,7 +10,15 @@ from typing import Any, ClassVar, Final, Unpack
 
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
-from aioprod.schema_registry.avro_schemas import DEPTH_MAX, AvroSchema, check_depth, full_name, parsed, said
+from aioprod.schema_registry.avro_schemas import (
+    DEPTH_MAX,
+    AvroSchema,
+    check_depth,
+    full_name,
+    limit_decimals,
+    parsed,
+    said,
+)
 from aioprod.schema_registry.client import SchemaRegistry
 from aioprod.schema_registry.deserializing import Decode, RegistryDeserializer
 from aioprod.schema_registry.options import SerializerOptions
@@ -110,6 +118,7 @@ class AvroDeserializer(RegistryDeserializer):
         if self._schema is not None:
             wanted = parsed(self._schema, await referenced(self._registry, self._schema)).types
         types, size_max = avro.types, _compiled_size_max(avro)
+        limit_decimals(types)
         name = _name_in(schema) or "of a union"
 
         def decode(payload: bytes) -> Any:

@@ -12,15 +12,20 @@ from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.schemas import Schema
 
 try:
+    from fastavro.read import LOGICAL_READERS
     from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 except ImportError as error:
     raise missing("aioprod.schema_registry.avro", error) from error
 
-__all__ = ["DEPTH_MAX", "AvroSchema", "check_depth", "full_name", "parsed", "said"]
+__all__ = ["DEPTH_MAX", "AvroSchema", "check_depth", "full_name", "limit_decimals", "parsed", "said"]
 
 DEPTH_MAX: Final = 200
 """How deep a value may be where its schema sets no limit: the compiled writer needs 2 KiB of stack for each level."""
 
+_DECIMAL_BYTES_MAX: Final = 1024
+"""Some 2,400 digits. Python makes a Decimal of n bytes in a time that grows with n * n: of a megabyte, in a minute."""
+
+_DECIMAL: Final = "aioprod-decimal"
 _LEAVES: Final = frozenset({type(None), bool, int, float, str, bytes, bytearray})
 _PRIMITIVE: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAMED: Final = ("record", "error", "enum", "fixed")
@@ -81,6 +86,26 @@ def check_depth(value: Any) -> None:
             outer.pop()
         if len(outer) - 1 > DEPTH_MAX:
             raise SerializationError(f"the value is nested more than {DEPTH_MAX} deep.")
+
+
+def limit_decimals(types: Any) -> None:
+    """Let readers of these types, which `parsed` has returned, raise ValueError for a decimal of very many digits."""
+    waiting = [types]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict) and node.get("logicalType") == "decimal":
+            node["logicalType"] = _DECIMAL
+        waiting += _inside(node)
+
+
+def _short_decimal(data: bytes, writer: Any, reader: Any = None) -> Any:
+    if len(data) > _DECIMAL_BYTES_MAX:
+        raise ValueError(f"a decimal has {len(data)} bytes, and {_DECIMAL_BYTES_MAX} is the limit")
+    return LOGICAL_READERS[f"{writer['type']}-decimal"](data, writer, reader)
+
+
+# fastavro's way to read logical types of one's own.
+LOGICAL_READERS.update({f"{kind}-{_DECIMAL}": _short_decimal for kind in ("bytes", "fixed")})
 
 
 def full_name(contents: Any, namespace: str = "") -> str | None:

@@ -7,7 +7,9 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 from collections import UserList, deque
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -175,6 +177,27 @@ async def test_items_that_take_no_bytes(registry: SchemaRegistry, items: Any) ->
     data = await framed(registry, {"type": "array", "items": items}, b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01\0")
     with pytest.raises(SerializationError, match="an array whose items take no bytes"):
         await result(AvroDeserializer(registry).deserialize("t", [], data))
+
+
+@pytest.mark.parametrize(
+    "types", [{"type": "bytes"}, {"type": "fixed", "name": "F", "size": 300_000}], ids=lambda types: str(types["type"])
+)
+async def test_decimals_of_very_many_digits(registry: SchemaRegistry, types: dict[str, Any]) -> None:
+    number = {**types, "logicalType": "decimal", "precision": 20, "scale": 2}
+    length = b"\xc0\xcf\x24" if types["type"] == "bytes" else b""
+    data = await framed(registry, record("A", ["null", number]), b"\2" + length + b"\x7f" * 300_000)
+    start = time.perf_counter()
+    with pytest.raises(SerializationError, match="a decimal has 300000 bytes, and 1024 is the limit"):
+        await result(AvroDeserializer(registry).deserialize("t", [], data))
+    assert time.perf_counter() - start < 1  # To make the number would take several seconds.
+
+
+async def test_decimals(registry: SchemaRegistry) -> None:
+    types = record("A", {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2})
+    value = {"f0": Decimal("-123456789012345678.25")}
+    assert await there_and_back(registry, types, value) == value
+    data = await framed(registry, types, b"\2\5")
+    assert await result(AvroDeserializer(registry, schema(types)).deserialize("t", [], data)) == {"f0": Decimal("0.05")}
 
 
 @pytest.mark.parametrize(
