@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, ClassVar, Unpack
 
 from aioprod.core.sasl.peer_text import printable
@@ -17,9 +17,9 @@ from aioprod.schema_registry.schemas import Schema, SchemaType
 from aioprod.schema_registry.serializing import Encode, RegistrySerializer
 
 try:
-    from jsonschema.exceptions import SchemaError
+    from jsonschema.exceptions import SchemaError, ValidationError
     from jsonschema.protocols import Validator
-    from jsonschema.validators import validator_for
+    from jsonschema.validators import extend, validator_for
     from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT7
@@ -29,6 +29,8 @@ except ImportError as error:
 __all__ = ["JsonSchemaDeserializer", "JsonSchemaSerializer"]
 
 _SHOWN_MAX = 200
+
+_extended: Callable[..., type[Validator]] = extend
 
 
 class JsonSchemaSerializer(RegistrySerializer):
@@ -160,7 +162,7 @@ def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any]
     except _WrongSchemaError as error:
         raise SerializationError(f"{wrong_one} {error}.") from error
     known: Registry[Any] = Registry().with_resources(resources)
-    validator: Validator = kind(contents, registry=known)
+    validator: Validator = _extended(kind, {"uniqueItems": _unique_items})(contents, registry=known)
 
     def check(value: Any) -> None:
         try:
@@ -180,6 +182,24 @@ def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any]
             )
 
     return check
+
+
+def _unique_items(validator: Validator, wanted: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    """The keyword uniqueItems. jsonschema compares each two objects of an array: of 50 kB, for ten seconds."""
+    if wanted and validator.is_type(value, "array") and len({_key(item) for item in value}) < len(value):
+        yield ValidationError(f"{value!r} has non-unique elements")
+
+
+def _key(value: Any) -> Hashable:
+    """The same for values that are equal in JSON, where 1 is 1.0 and not true."""
+    if isinstance(value, Mapping):
+        return "object", frozenset((name, _key(inner)) for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return "array", tuple(map(_key, value))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    # Not the number itself: many that have the same hash can be chosen.
+    return ("text", value) if isinstance(value, str) else ("", str(value))
 
 
 def _said(error: Exception) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import time
 from typing import Any
 
 import pytest
 
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry import JsonSchemaDeserializer, JsonSchemaSerializer, Reference, Schema, SchemaRegistry
+from aioprod.schema_registry.framing import id_prefix
 from aioprod.testing import FakeSchemaRegistry
 from tests.support.registry_scenarios import result
 
@@ -131,6 +134,50 @@ async def test_numbers_that_can_not_be_compared(registry: SchemaRegistry) -> Non
     with pytest.raises(SerializationError, match="OverflowError: int too large"):
         await result(serializer.serialize("orders", [], 10**400))
     assert await result(serializer.serialize("orders", [], 1.5)) == b"\0\0\0\0\x011.5"
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"a": number} for number in range(4_000)],
+        [number * (2**61 - 1) for number in range(20_000)],  # They have one hash.
+        [[number, "a"] for number in range(20_000)],
+    ],
+    ids=["objects", "numbers", "mixed"],
+)
+async def test_many_items_that_have_to_differ(registry: SchemaRegistry, items: list[Any]) -> None:
+    schema = Schema('{"uniqueItems": true}', "JSON")
+    known = await registry.register("orders-value", schema)
+    data = id_prefix(known.id) + json.dumps(items).encode()
+    start = time.perf_counter()
+    assert await result(JsonSchemaDeserializer(registry).deserialize("orders", [], data)) == items
+    assert time.perf_counter() - start < 2  # To compare each two takes ten seconds.
+    data = id_prefix(known.id) + json.dumps([*items, items[0]]).encode()
+    with pytest.raises(SerializationError, match=r"does not fit the JSON schema at \$: .*"):
+        await result(JsonSchemaDeserializer(registry).deserialize("orders", [], data))
+
+
+@pytest.mark.parametrize(
+    ("items", "are_unique"),
+    [
+        ([1, True, "1", [1], {"1": 1}, None, "None", "True", 0, False], True),
+        ([{"a": 1}, {"a": True}, {"b": 1}, {}, [], ""], True),
+        ([[{"a": [0]}], [{"a": [False]}], 10**400, 1.5, -0.5], True),
+        ([1, 1.0], False),
+        ([1e20, 10**20], False),
+        ([0, -0.0], False),
+        ([{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], False),
+        ([[1, ["x"]], [1, ["x"]]], False),
+        (["a", "b", "a"], False),
+    ],
+)
+async def test_items_that_have_to_differ(registry: SchemaRegistry, items: list[Any], are_unique: bool) -> None:
+    serializer = JsonSchemaSerializer(registry, '{"properties": {"items": {"uniqueItems": true}}}')
+    if are_unique:
+        await result(serializer.serialize("orders", [], {"items": items}))
+        return
+    with pytest.raises(SerializationError, match=r"does not fit the JSON schema at \$\.items: .*non-unique"):
+        await result(serializer.serialize("orders", [], {"items": items}))
 
 
 async def test_schemas_that_are_true_and_false(registry: SchemaRegistry) -> None:
