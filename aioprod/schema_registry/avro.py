@@ -144,7 +144,7 @@ def _given(schema: str | Schema | None) -> Schema | None:
         return None
     given = Schema(schema) if isinstance(schema, str) else schema
     if not isinstance(given, Schema) or given.type != "AVRO":
-        raise ConfigError("The schema is no Avro schema: give its JSON text, or a Schema of type AVRO.")
+        raise ConfigError("The schema is not an Avro schema: give its JSON text, or a Schema of type AVRO.")
     if given.flaw is not None:
         raise ConfigError(f"The schema {given.flaw}.")
     try:

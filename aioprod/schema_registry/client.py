@@ -107,6 +107,8 @@ class SchemaRegistry:
     async def version(self, subject: str, version: int) -> RegisteredSchema:
         """One version of a subject; cached. Raises UnknownSubjectError or UnknownSchemaError."""
         _check_subject(subject)
+        if not isinstance(version, int):
+            raise UsageError(f"The version of a subject is of type {type(version).__name__}: it is an int.")
         cached = self._versions.get((subject, version))
         if cached is not None:
             return cached
@@ -114,6 +116,8 @@ class SchemaRegistry:
 
     async def schema(self, key: int | uuid.UUID) -> Schema:
         """The schema of an id or of a GUID; cached. Raises UnknownSchemaError."""
+        if not isinstance(key, (int, uuid.UUID)):
+            raise UsageError(f"A schema is looked up by {type(key).__name__}: give its id, an int, or GUID, a UUID.")
         cached = self._schemas.get(key)
         if cached is not None:
             return cached

@@ -110,7 +110,7 @@ def _given(schema: str | Schema | None) -> Schema | None:
         return None
     given = Schema(schema, "JSON") if isinstance(schema, str) else schema
     if not isinstance(given, Schema) or given.type != "JSON" or not isinstance(given.text, str):
-        raise ConfigError("The schema is no JSON schema: give its JSON text, or a Schema of type JSON.")
+        raise ConfigError("The schema is not a JSON schema: give its JSON text, or a Schema of type JSON.")
     if given.flaw is not None:
         raise ConfigError(f"The schema {given.flaw}.")
     try:

@@ -50,7 +50,7 @@ class Schema:
         if not isinstance(text, str):
             return f"has a text of type {type(text).__name__}: give a str"
         if not isinstance(references, tuple) or not all(isinstance(each, Reference) for each in references):
-            return "has references that are no tuple of Reference"
+            return "has references that are not a tuple of Reference"
         return None
 
 

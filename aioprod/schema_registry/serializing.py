@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from aioprod.errors import ConfigError, SerializationError
+from aioprod.errors import ConfigError, SerializationError, UsageError
 from aioprod.schema_registry.caches import SingleFlight
 from aioprod.schema_registry.client import SchemaRegistry, given_registry
 from aioprod.schema_registry.errors import RegistryAnswerError
@@ -118,6 +118,8 @@ class RegistrySerializer(ABC):
         RegistryError, and SerializationError where the subject's latest schema is of another type.
         """
         self._role.use()
+        if not all(isinstance(topic, str) for topic in topics):
+            raise UsageError('prepare() takes the names of topics: prepare("orders", "meals"), or prepare(*names).')
         for topic in topics:
             if topic not in self._prepared:
                 await self._flights.run(topic, partial(self._look_up, topic))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from typing import Any
 
 import pytest
 
@@ -145,6 +146,14 @@ async def test_subjects_with_any_letters(registry: SchemaRegistry, fake_schema_r
         assert (await registry.register(subject, SCHEMA)).id == 1
         assert fake_schema_registry.requests[f"POST /subjects/{subject}/versions"] == 1
     assert set(await registry.subjects()) == {"a/b.proto", "with space", "%41?x=1#", "ü"}
+
+
+async def test_versions_and_ids_are_numbers(registry: SchemaRegistry) -> None:
+    given: Any = registry
+    with pytest.raises(UsageError, match="The version of a subject is of type str: it is an int"):
+        await given.version("orders-value", "latest")
+    with pytest.raises(UsageError, match="A schema is looked up by str: give its id, an int, or GUID, a UUID"):
+        await given.schema("1")
 
 
 async def test_one_event_loop(registry: SchemaRegistry) -> None:

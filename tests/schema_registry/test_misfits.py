@@ -240,7 +240,9 @@ async def test_what_is_no_subject_or_schema(registry: SchemaRegistry, fake_schem
         await AvroSerializer(registry, ORDER, subject=strategy).prepare("orders")
     for wrong in (None, ORDER, Schema(ORDER, "AVRO", Reference("a", "b", 1))):  # type: ignore[arg-type]
         for call in (registry.register("a", wrong), registry.is_compatible("a", wrong)):
-            with pytest.raises(UsageError, match=r"A schema is of type|has references that are no tuple of Reference"):
+            with pytest.raises(
+                UsageError, match=r"A schema is of type|has references that are not a tuple of Reference"
+            ):
                 await call
     assert not fake_schema_registry.requests
 
@@ -258,5 +260,5 @@ def test_references_that_are_none() -> None:
     for references in (Reference("a", "b", 1), ("a",), [("a", "b", 1)]):
         for make, schema in ((AvroSerializer, ORDER), (JsonSchemaSerializer, "{}")):
             wrong: Any = Schema(schema, "AVRO" if make is AvroSerializer else "JSON", references)  # type: ignore[arg-type]
-            with pytest.raises(ConfigError, match="has references that are no tuple of Reference"):
+            with pytest.raises(ConfigError, match="has references that are not a tuple of Reference"):
                 make(registry, wrong)

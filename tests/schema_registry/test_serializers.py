@@ -179,6 +179,12 @@ async def test_the_latest_version_is_refreshed_in_the_background(
         assert fake_schema_registry.requests[latest] == 3
 
 
+@pytest.mark.parametrize("topics", [["orders"], b"orders", None])
+async def test_prepare_takes_names_of_topics(registry: SchemaRegistry, topics: Any) -> None:
+    with pytest.raises(UsageError, match=r'prepare\(\) takes the names of topics: prepare\("orders", "meals"\)'):
+        await AvroSerializer(registry, ORDER).prepare(topics)
+
+
 async def test_normalized(registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry) -> None:
     fake_schema_registry.register("orders-value", ORDER_JSON, "JSON")
     turned = ORDER_JSON.replace('"title": "shop.Order", "type": "object"', '"type": "object", "title": "shop.Order"')
