@@ -75,6 +75,7 @@ def test_no_idle_limit_is_minus_one() -> None:
         ("localhost", ("localhost:9092",)),
         ("a:1, b,c:3", ("a:1", "b:9092", "c:3")),
         (["a", "a:9092"], ("a:9092",)),
+        ("a:1, ,b:2,", ("a:1", "b:2")),
         (["::1", "[::1]", "[::1]:93"], ("[::1]:9092", "[::1]:93")),
         (("10.0.0.1:9093",), ("10.0.0.1:9093",)),
     ],
@@ -83,7 +84,7 @@ def test_servers_without_a_port_have_kafkas(given: Any, servers: tuple[str, ...]
     assert config(bootstrap_servers=given).bootstrap_servers == servers
 
 
-@pytest.mark.parametrize("given", [9092, [9092], [], ""])
+@pytest.mark.parametrize("given", [9092, [9092], [], "", ","])
 def test_servers_that_are_none_raise(given: Any) -> None:
     with pytest.raises(ConfigError, match="bootstrap"):
         config(bootstrap_servers=given)

@@ -201,6 +201,8 @@ def _servers(given: Any) -> list[str]:
         if not isinstance(server, str):
             raise ConfigError(f"bootstrap_servers names {server!r}, which is no 'host:port'.")
         address = server.strip()
+        if not address:
+            continue  # Of "a:9092,".
         has_port = ":" in address.rpartition("]")[2] and (address.startswith("[") or address.count(":") == 1)
         if address.count(":") > 1 and not address.startswith("["):
             address = f"[{address}]"
