@@ -195,6 +195,8 @@ def _check_subject(subject: object) -> None:
     """Raise UsageError for what is no name of a subject."""
     if not isinstance(subject, str):
         raise UsageError(f"A subject is of type {type(subject).__name__}: its name is a str.")
+    if subject in ("", ".", ".."):
+        raise UsageError(f"The subject {subject!r} can't be named in a URL.")
     try:
         subject.encode()
     except UnicodeEncodeError:

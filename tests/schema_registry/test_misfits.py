@@ -230,7 +230,7 @@ def reordered(*names: str) -> dict[str, Any]:
 
 async def test_what_is_no_subject_or_schema(registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry) -> None:
     wrong: Any
-    for wrong in (None, 7, "\ud800"):
+    for wrong in (None, 7, "\ud800", "", ".", ".."):
         calls = registry.register(wrong, Schema(ORDER)), registry.latest(wrong), registry.version(wrong, 1)
         for call in (*calls, registry.find(wrong, Schema(ORDER)), registry.is_compatible(wrong, Schema(ORDER))):
             with pytest.raises(UsageError, match=r"The subject|A subject is of type"):
