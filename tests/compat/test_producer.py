@@ -15,9 +15,11 @@ import aiokafka.producer
 import pytest
 from aiokafka.errors import (
     AuthenticationFailedError,
+    IllegalStateError,
     KafkaConnectionError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
+    ProducerClosed,
     RequestTimedOutError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
@@ -380,6 +382,43 @@ async def test_topics_out_of_an_enumeration() -> None:
             assert await producer.partitions_for(Topics.ORDERS)
     assert stored is not None
     assert type(stored.topic) is str
+
+
+async def test_partitions_out_of_an_enumeration() -> None:
+    class Partitions(enum.IntEnum):
+        EAST = 1
+
+    async with FakeCluster() as brokers:
+        brokers.create_topic("orders", 2)
+        async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap) as producer:
+            stored = await producer.send_and_wait("orders", b"tea", partition=Partitions.EAST)
+            batch = producer.create_batch()
+            batch.append(timestamp=None, key=None, value=b"cake")
+            await (await producer.send_batch(batch, "orders", partition=Partitions.EAST))
+    assert stored is not None
+    assert (stored.partition, type(stored.partition)) == (1, int)
+
+
+async def test_a_stop_in_another_event_loop_stops_nothing() -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("orders")
+        producer = AIOKafkaProducer(bootstrap_servers=brokers.bootstrap)
+        await producer.start()
+        with pytest.raises(IllegalStateError, match="another event loop"):
+            await asyncio.to_thread(asyncio.run, producer.stop())
+        assert await producer.send_and_wait("orders", b"tea") is not None
+        await asyncio.gather(producer.stop(), producer.stop())
+        assert "closed" in repr(producer)
+        with pytest.raises(ProducerClosed):
+            await producer.send("orders", b"tea")
+
+
+async def test_a_flush_after_the_end_does_nothing() -> None:
+    async with FakeCluster() as brokers:
+        producer = AIOKafkaProducer(bootstrap_servers=brokers.bootstrap)
+        await producer.start()
+        await producer.stop()
+        await producer.flush()
 
 
 async def test_places_of_aiokafka_and_of_aioprod_are_taken_alike() -> None:

@@ -118,12 +118,16 @@ class AIOKafkaProducer:
 
     async def stop(self) -> None:
         """Deliver what was sent, and release everything; a second call does nothing."""
-        if not self._closed:
-            self._closed = True
+        try:
             await self._producer.close()
+        except AioprodError as error:
+            raise kafka_error(error) from error.__cause__
+        self._closed = True
 
     async def flush(self) -> None:
-        """Wait for the outcome of everything that was sent before; nothing lingers."""
+        """Wait for the outcome of everything that was sent before; nothing lingers. After `stop()` it does nothing."""
+        if self._closed:
+            return
         try:
             await self._producer.flush()
         except AioprodError as error:
