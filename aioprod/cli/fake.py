@@ -19,11 +19,14 @@ from aioprod.errors import UsageError
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.log import FakePartition
 
-__all__ = ["main", "make_parser", "trim"]
+__all__ = ["OBJECTS", "main", "make_parser", "trim"]
 
 _PORT: Final = 9092
 _KEEP_MB: Final = 64
 _EACH_S: Final = 1.0
+OBJECTS: Final = 800
+"""Bytes of memory that a batch takes beside its data, which may be less than a tenth of that."""
+
 _EXAMPLES: Final = (
     ("aioprod fake --topic orders:6", "one broker at localhost:9092, and a topic of six partitions"),
     ("aioprod fake --port 19092 --brokers 3 --no-auto-create --topic orders --topic meals:2", "three brokers"),
@@ -111,13 +114,13 @@ def _complain(cluster: FakeCluster) -> None:
 
 
 def trim(partition: FakePartition, size: int) -> None:
-    """Delete the oldest batches beyond this number of bytes, as retention.bytes does, but no open transaction."""
-    left = sum(len(stored.data) for stored in partition.log)
+    """Delete the oldest batches beyond this number of bytes in memory, but no open transaction."""
+    left = sum(len(stored.data) for stored in partition.log) + OBJECTS * len(partition.log)
     end = partition.first_offset
     for stored in partition.log:
         if left <= size or stored.batch.next_offset > partition.last_stable_offset:
             break
-        left -= len(stored.data)
+        left -= len(stored.data) + OBJECTS
         end = stored.batch.next_offset
     if end > partition.first_offset:
         partition.delete_before(end)

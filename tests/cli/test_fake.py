@@ -15,7 +15,7 @@ import pytest
 
 from aioprod import Producer
 from aioprod.cli.__main__ import main
-from aioprod.cli.fake import trim
+from aioprod.cli.fake import OBJECTS, trim
 from aioprod.reader import read
 from aioprod.testing import FakeCluster
 from tests.support.programs import interruptible, program
@@ -116,12 +116,23 @@ async def test_the_oldest_batches_are_deleted_as_by_retention() -> None:
         async with Producer(brokers.bootstrap) as producer:
             for _ in range(10):
                 await producer.send("t", b"x" * 1000)
-        size = len(partition.log[0].data)
+        size = len(partition.log[0].data) + OBJECTS
         trim(partition, 10 * size)
         assert (partition.first_offset, len(partition.log)) == (0, 10)
         trim(partition, 4 * size - 1)
         assert (partition.first_offset, len(partition.log)) == (7, 3)
         assert [record.offset async for record in read("t", bootstrap_servers=brokers.bootstrap)] == [7, 8, 9]
+
+
+async def test_small_batches_count_as_what_they_take_in_memory() -> None:
+    async with FakeCluster() as brokers:
+        partition = brokers.create_topic("t").partitions[0]
+        async with Producer(brokers.bootstrap) as producer:
+            for _ in range(100):
+                await producer.send("t", b"x")
+        trim(partition, 20_000)
+        assert 10 < len(partition.log) < 30, "of 70 bytes each, all of them would be there"
+        assert partition.first_offset == 100 - len(partition.log)
 
 
 async def test_records_of_an_open_transaction_are_kept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
@@ -82,11 +83,10 @@ def _read(row: FetchPartition, partition: FakePartition, isolation: Isolation) -
     end = partition.end_offset(isolation)
     if not partition.first_offset <= row.fetch_offset <= partition.next_offset:
         return _error_row(row, ErrorCode.OFFSET_OUT_OF_RANGE)
-    found = b""
-    for batch, data in partition.log:
-        if batch.next_offset <= row.fetch_offset or batch.base_offset >= end:
-            continue
-        if found and len(found) + len(data) > row.partition_max_bytes:
+    found, log = bytearray(), partition.log
+    for place in range(bisect_right(log, row.fetch_offset, key=lambda stored: stored.batch.next_offset), len(log)):
+        batch, data = log[place]
+        if batch.base_offset >= end or (found and len(found) + len(data) > row.partition_max_bytes):
             break
         found += data
     aborted = [
@@ -100,7 +100,7 @@ def _read(row: FetchPartition, partition: FakePartition, isolation: Isolation) -
         last_stable_offset=partition.last_stable_offset,
         log_start_offset=partition.first_offset,
         aborted_transactions=tuple(aborted) if isolation == "read_committed" else None,
-        records=found,
+        records=bytes(found),
     )
 
 
