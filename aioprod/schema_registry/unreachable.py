@@ -6,13 +6,17 @@ import ssl
 from collections.abc import Iterator
 from typing import Final
 
-import httpx
-
 from aioprod.core.sasl.peer_text import printable
+from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.answers import Purpose
 from aioprod.schema_registry.errors import RegistryUnreachableError
 from aioprod.schema_registry.settings import RegistryConfig
 from aioprod.schema_registry.tls import system_words
+
+try:
+    import httpx
+except ImportError as error:
+    raise missing("aioprod.schema_registry", error) from error
 
 __all__ = ["explained", "unreachable"]
 
