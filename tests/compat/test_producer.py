@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import logging
 import ssl
@@ -411,6 +412,31 @@ async def test_a_stop_in_another_event_loop_stops_nothing() -> None:
         assert "closed" in repr(producer)
         with pytest.raises(ProducerClosed):
             await producer.send("orders", b"tea")
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_transaction_begins_after_an_end_that_was_cancelled(end: str, waits: bool) -> None:
+    """As with aiokafka, the end continues; nobody who has left a block by a cancellation calls it again."""
+    async with FakeCluster() as brokers:
+        brokers.create_topic("orders")
+        async with AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, transactional_id="till") as producer:
+            await producer.begin_transaction()
+            await producer.send_and_wait("orders", b"tea")
+            fault = brokers.fault(EndTxnRequest, hold=True)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await getattr(producer, f"{end}_transaction")()
+            assert brokers.seen_of(EndTxnRequest), "it is not cancelled before that"
+            if waits:
+                fault.release()
+                await asyncio.sleep(0.1)
+            else:
+                asyncio.get_running_loop().call_later(0.1, fault.release)
+            async with producer.transaction():
+                await producer.send("orders", b"cake")
+        stored = [record.value for record in brokers.records("orders")]
+    assert stored == ([b"tea", b"cake"] if end == "commit" else [b"cake"])
 
 
 async def test_a_flush_after_the_end_does_nothing() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from aioprod.cluster import Cluster
 from aioprod.compat.aiokafka.deliveries import BatchDelivery
@@ -19,6 +20,8 @@ from aioprod.records.layout import HEADER
 from aioprod.types import RecordMetadata
 
 __all__ = ["SendingProducer"]
+
+_ENDING: Final = (TransactionState.COMMITTING, TransactionState.COMMITTED, TransactionState.ABORTING)
 
 
 class SendingProducer(Producer):
@@ -49,6 +52,14 @@ class SendingProducer(Producer):
         """Whether records and offsets of a transaction are taken now."""
         transactions = self._engine.transactions
         return transactions is not None and transactions.state is TransactionState.IN_TRANSACTION
+
+    @property
+    def unfinished_end(self) -> Callable[[], Awaitable[None]] | None:
+        """The call that joins a commit or abort whose caller was interrupted, None where there is none."""
+        transactions = self._engine.transactions
+        if transactions is None or transactions.state not in _ENDING:
+            return None
+        return self.abort_transaction if transactions.state is TransactionState.ABORTING else self.commit_transaction
 
     @property
     def fatal_error(self) -> AioprodError | None:

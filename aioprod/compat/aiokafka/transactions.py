@@ -19,9 +19,12 @@ class Transactions:
 
     def __init__(self, producer: SendingProducer) -> None:
         self._producer = producer
+        self._calls = 0
 
     async def begin(self) -> None:
-        """Begin one; raises AssertionError while another one is open."""
+        """Begin one, after the end of one whose caller was interrupted; raises AssertionError while one is open."""
+        if not self._calls and (end := self._producer.unfinished_end) is not None:
+            await self._called(end)
         await self._called(self._producer.begin_transaction)
 
     async def commit(self) -> None:
@@ -58,6 +61,7 @@ class Transactions:
 
     async def _called(self, call: Any) -> None:
         self._check_transactional()
+        self._calls += 1
         try:
             await call()
         except UsageError as error:
@@ -65,6 +69,8 @@ class Transactions:
             raise as_kind(kind or AssertionError, error) from error.__cause__
         except AioprodError as error:
             raise kafka_error(error) from error.__cause__
+        finally:
+            self._calls -= 1
 
     def _check_transactional(self) -> None:
         if self._producer.config.transactional_id is None:
