@@ -97,6 +97,4 @@ async def _check_partitions(findings: Findings, admin: Admin, nodes: Sequence[No
         found = f"{len(behind)} have replicas that are not in sync, such as {behind[0]}."
         findings.add("partitions", "cluster", "warning", found, "Brokers are down or slow: look at their logs.")
     if not leaderless and not behind:
-        findings.add(
-            "partitions", "cluster", "ok", f"All of the {len(topics)} topics seen here have leaders and replicas."
-        )
+        findings.add("partitions", "cluster", "ok", f"All topics seen here ({len(topics)}) have leaders and replicas.")

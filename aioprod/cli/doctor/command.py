@@ -71,7 +71,8 @@ async def diagnose(given: Namespace, parser: Parser) -> int:
         sys.stdout.write(f"{json.dumps(document)}\n")
     else:
         counts = {status: sum(one.status == status for one in findings.all) for status in ("ok", "warning", "failed")}
-        sys.stdout.write(f"\n{counts['ok']} ok, {counts['warning']} warnings, {counts['failed']} failed\n")
+        warnings = "1 warning" if counts["warning"] == 1 else f"{counts['warning']} warnings"
+        sys.stdout.write(f"\n{counts['ok']} ok, {warnings}, {counts['failed']} failed\n")
     return 1 if findings.verdict == "failed" else 0
 
 

@@ -184,8 +184,9 @@ def _show(report: Report, seconds: float, given: Namespace, *, is_interrupted: b
     rate = report.delivered / seconds if seconds > 0 else 0.0
     failed = f", {report.failed:,} not" if report.failed else ""
     undone = " (the transaction was aborted: no reader sees them)" if report.is_aborted else ""
+    records = "1 record" if report.delivered == 1 else f"{report.delivered:,} records"
     sys.stderr.write(
-        f"{report.delivered:,} records delivered to {given.topic}{undone}{failed}, "
+        f"{records} delivered to {given.topic}{undone}{failed}, "
         f"{report.sent_bytes / 1e6:,.1f} MB in {seconds:.2f} s ({rate:,.0f} a second)\n"
     )
 
