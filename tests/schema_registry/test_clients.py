@@ -19,6 +19,7 @@ from aioprod.schema_registry import (
     JsonSchemaSerializer,
     ProtobufDeserializer,
     ProtobufSerializer,
+    RegistryAnswerError,
     RegistryUnreachableError,
     SchemaRegistry,
     SchemaRejectedError,
@@ -27,6 +28,7 @@ from aioprod.schema_registry import (
 )
 from aioprod.testing import FakeCluster, FakeSchemaRegistry
 from tests.support import confluent_registry as theirs
+from tests.support.registry_calls import REGISTER
 from tests.support.registry_schemas import MESSAGES, ORDER, avro_record, json_schema
 
 # Of less than six bytes, confluent-kafka says that they have no schema, though it is in a header.
@@ -148,6 +150,21 @@ async def test_a_registry_that_goes_later(
         fake_schema_registry.down()
         await asyncio.gather(*(producer.send("orders", {"id": 2}) for _ in range(100)))
     assert len(await stored(cluster)) == 101
+
+
+async def test_many_records_wait_for_a_registry_that_is_down_once(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry
+) -> None:
+    async with FakeCluster() as brokers:
+        async with Producer(brokers.bootstrap, value_serializer=AvroSerializer(registry, ORDER)) as producer:
+            fake_schema_registry.fail(503, times=4)
+            with pytest.raises(RegistryAnswerError, match=r"status 503") as raised:
+                await producer.send_many("orders", [{"id": number} for number in range(50)])
+            assert raised.value.__notes__ == ["No record of this call was accepted: all 50 failed for this reason."]
+            assert fake_schema_registry.requests[REGISTER] == 4, "one try, and three retries"
+            sent = await producer.send_many("orders", [{"id": number} for number in range(50)])
+            assert sent.failures == ()
+        assert len(brokers.records("orders")) == 50
 
 
 async def test_an_unknown_id(registry: SchemaRegistry, cluster: FakeCluster) -> None:

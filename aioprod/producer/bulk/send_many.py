@@ -80,6 +80,7 @@ class _Call:
         self._partition = partition
         self._headers: Any = None
         self._timestamp: Timestamp | None = None
+        self._unavailable: AioprodError | None = None
         self._each_headers: Iterator[Any] | None = None
         self._each_timestamp: Iterator[Any] | None = None
         self._each_key = per_record("keys", keys, count)
@@ -123,9 +124,17 @@ class _Call:
             headers=self._next("headers", self._each_headers, self._headers),
             timestamp=self._next("timestamps", self._each_timestamp, self._timestamp),
         )
+        if self._unavailable is not None:
+            error = self._unavailable.again()
+            self._engine.preparation.report_not_accepted(self._topic, -1, error)
+            self._feeder.add_invalid(error)
+            return
         try:
             prepared = await self._engine.preparation.accept_async(record)
         except AioprodError as error:
+            if getattr(error, "is_passing", False):
+                # Of a schema registry that is down: each further record of the call would wait for all retries again.
+                self._unavailable = error
             self._feeder.add_invalid(error)
         else:
             await self._feeder.take_one(prepared)
