@@ -136,7 +136,7 @@ class ProtobufDeserializer(RegistryDeserializer, Generic[M]):
 
 
 def _checked(message_type: type[M]) -> type[M]:
-    if not isinstance(message_type, type) or not issubclass(message_type, Message):
+    if not isinstance(message_type, type) or not issubclass(message_type, Message) or message_type is Message:
         raise ConfigError(f"{message_type!r} is not a class of Protobuf messages: give the one that protoc generated.")
     return message_type
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from aioprod.errors import ConfigError, SerializationError, UsageError
@@ -133,7 +134,7 @@ async def test_another_class_of_messages(registry: SchemaRegistry) -> None:
     serializer = ProtobufSerializer(registry, MESSAGES["Note"])
     with pytest.raises(SerializationError, match=r"expected a message shop\.Note, not Money"):
         await result(serializer.serialize("orders", [], MESSAGES["Money"]()))
-    for given in (dict, MESSAGES["Note"]()):
+    for given in (dict, Message, MESSAGES["Note"]()):
         with pytest.raises(ConfigError, match="not a class of Protobuf messages"):
             ProtobufSerializer(registry, given)  # type: ignore[arg-type]
 
