@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -38,9 +39,25 @@ class SQLiteConnector:
 
     def _connect(self) -> None:
         self._connection = sqlite3.connect(self._path, timeout=LOCKED_S_MAX, isolation_level=None)
-        # Readers don't wait for the writer, and what was committed is on the disk.
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
+        try:
+            # Readers don't wait for the writer, and what was committed is on the disk.
+            self._use_wal(time.monotonic() + LOCKED_S_MAX)
+            self._connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _use_wal(self, deadline: float) -> None:
+        """Change the mode of the file, for which SQLite does not wait while another process does the same."""
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     async def __aexit__(self, *_: object) -> None:
         await self._run(self._connection.close)

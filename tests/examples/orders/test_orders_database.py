@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import LiteralString
+import sqlite3
+from pathlib import Path
+from typing import Any, LiteralString
 
 import pytest
 
@@ -22,6 +24,30 @@ async def test_processes_that_start_at_once_share_an_outbox(dsn: str) -> None:
             return (await database.outbox_state()).owner
 
     assert len({*await asyncio.gather(*(owner() for _ in range(5)))}) == 1
+
+
+async def test_processes_that_start_at_once_wait_for_the_mode_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite raises at once where it would have to wait for another process that changes the mode, too."""
+    connect, left = sqlite3.connect, [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY]
+
+    class Busy(sqlite3.Connection):
+        def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
+            if "journal_mode" in sql and left:
+                error = sqlite3.OperationalError("database is locked")
+                error.sqlite_errorcode = left.pop()
+                raise error
+            return super().execute(sql, *arguments)
+
+    def busy(path: str, **options: Any) -> sqlite3.Connection:
+        made: sqlite3.Connection = connect(path, factory=Busy, **options)
+        return made
+
+    monkeypatch.setattr("examples.orders.sqlite.sqlite3.connect", busy)
+    async with open_database(str(tmp_path / "orders.db")) as database:
+        assert await database.add(order("cake"))
+    assert not left
 
 
 async def test_a_database_of_an_earlier_version_is_used_on(dsn: str) -> None:
