@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint docs bench bench-check bench-observed bench-compat bench-registry bench-readers bench-import bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
+.PHONY: help compiled lock demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint docs bench bench-check bench-observed bench-compat bench-registry bench-readers bench-import bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,8 +104,8 @@ long-spark:
 long-docker:
 	@.ci/docker-tests.sh long
 
-long-supply: build/audit/bin/pip-audit build/lowest/ready
-	@$(BIN)/python -m tests.support.supply $<
+long-supply: build/supply/ready build/lowest/ready
+	@$(BIN)/python -m tests.support.supply build/supply/bin/pip-audit
 	@AIOPROD_NO_EXT=1 PYTHONPATH=. build/lowest/bin/python -m pytest tests $(NOT_LOWEST)
 
 # PySpark 4.0 has no limits of sources, no Arrow writers of streams and no functions of Arrow arrays, and these files and
@@ -115,19 +115,10 @@ NOT_LOWEST = $(addprefix --ignore=tests/spark/,test_source_stream.py test_once_s
         spark/test_source.py::test_the_schema_is_what_spark_wants \
         net/test_link.py::test_a_connection_ends_in_whichever_turn_of_the_loop_its_making_is_cancelled)
 # The oldest releases that pyproject.toml allows, of all that aioprod works with.
-build/lowest/ready: pyproject.toml build/uv/bin/uv
+build/lowest/ready: pyproject.toml build/supply/ready
 	$(PYTHON) -m venv --clear build/lowest
-	build/uv/bin/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct '.[arrow,dev,p12]'
+	build/supply/bin/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct '.[arrow,dev,p12]'
 	touch $@
-
-build/uv/bin/uv:
-	$(PYTHON) -m venv build/uv
-	build/uv/bin/pip install --quiet --disable-pip-version-check uv
-
-# Of its own: what is audited must not be what audits.
-build/audit/bin/pip-audit:
-	$(PYTHON) -m venv build/audit
-	build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
 
 # Coverage is measured by what is started first: pytest-cov would start too late, as aioprod's own pytest plugin has
 # imported aioprod by then. Of a compiled module it sees nothing: its lines are covered by the interpreted run.
@@ -233,7 +224,7 @@ spark-faults: $(READY) $(COMPILED) ## 40 micro-batches on Spark with a fault in 
 
 fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by coverage; SECONDS=300 a target, ARGS=codecs for one
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
-	AIOPROD_NO_EXT=1 $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	$(call LOCKED,fuzz)
 	@$(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)
 
 simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time: SEEDS=20000 FROM=0; REPLAY=7 shows all that happens in one
@@ -275,32 +266,41 @@ clean: ## remove what these targets made here; fetched jars stay in the user's c
 	find aioprod \( -name '*.so' -o -name '*.pyd' \) -exec rm -f {} +
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# Without the compiled modules, which `compiled` builds: installing again would build all of them.
-PIP := AIOPROD_NO_EXT=1 $(BIN)/python -m pip --quiet --disable-pip-version-check install --no-compile
-BUILDS := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
+# Exactly the packages of tools/*.lock, by their hashes.
+PIP := AIOPROD_NO_EXT=1 $(BIN)/python -m pip --quiet --disable-pip-version-check install --no-compile --no-deps
+LOCKED = $(PIP) --require-hashes $(foreach layer,$(1),--requirement tools/$(layer).lock)
 
-$(FOR_DEMO): pyproject.toml
+# Without the compiled modules, which `compiled` builds: installing again would build all of them.
+$(FOR_DEMO): pyproject.toml $(wildcard tools/*.lock)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "aioprod needs Python 3.11 or later: make PYTHON=...")'
 	@echo "Preparing .venv (once) ..."
 	@$(call timed,environment, \
-	    { test -d .venv || $(PYTHON) -m venv .venv; } && \
-	    $(BIN)/python -c '$(BUILDS)' | $(PIP) --requirement /dev/stdin && \
-	    $(PIP) --no-build-isolation --no-deps --editable . && $(PIP) 'aioprod[demo]')
+	    { test -d .venv || $(PYTHON) -m venv .venv; } && $(call LOCKED,build demo) && \
+	    $(PIP) --no-build-isolation --editable .)
 	@touch $@
 
 $(FOR_SPARK): $(FOR_DEMO)
-	@$(call timed,environment of Spark,$(PIP) 'aioprod[spark]' 'aioprod[testing]')
+	@$(call timed,environment of Spark,$(call LOCKED,spark))
 	@touch $@
 
 $(FOR_EXAMPLES): $(FOR_DEMO)
-	@$(call timed,environment of the examples,$(PIP) 'aioprod[examples]')
+	@$(call timed,environment of the examples,$(call LOCKED,examples))
 	@touch $@
 
 $(FOR_DOCS): $(FOR_DEMO)
-	@$(call timed,environment of the documentation,$(PIP) 'aioprod[docs]')
+	@$(call timed,environment of the documentation,$(call LOCKED,docs))
 	@touch $@
 
 # Kerberos where its headers are: it is compiled, for a minute.
 $(READY): $(FOR_DEMO)
-	@$(call timed,environment of developers,$(PIP) 'aioprod[dev]' && { ! command -v krb5-config >/dev/null || $(PIP) 'aioprod[gssapi]'; })
+	@$(call timed,environment of developers,$(call LOCKED,spark examples docs dev) && { ! command -v krb5-config >/dev/null || $(call LOCKED,gssapi) --no-build-isolation; })
 	@touch $(FOR_SPARK) $(FOR_EXAMPLES) $(FOR_DOCS) $@
+
+lock: build/supply/ready ## write tools/*.lock anew: the newest releases that pyproject.toml allows
+	@$(PYTHON) -m tools.lock build/supply/bin/uv
+
+# Of its own: what is audited must not be what audits.
+build/supply/ready: tools/supply.lock
+	$(PYTHON) -m venv --clear build/supply
+	build/supply/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement tools/supply.lock
+	@touch $@
