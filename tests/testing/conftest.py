@@ -24,7 +24,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def repository(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MavenRepository]:
-    """The Maven repository of this machine; it has nothing yet."""
+    """The Maven repository of this machine; it has nothing yet, and no file of it is listed by its SHA-256."""
+    monkeypatch.setattr("aioprod.testing.kafka.maven.listed", dict)
     repository = MavenRepository()
     with repository.serving():
         monkeypatch.setenv("AIOPROD_MAVEN_REPOSITORY", repository.address)

