@@ -323,6 +323,18 @@ def test_a_keyword_is_suggested_as_one(name: str, near: str) -> None:
     assert from_mapping.value.hint == f"Did you mean {near.replace('_', '.')!r}?", "as in a file"
 
 
+def test_all_names_that_can_not_be_used_are_in_one_error() -> None:
+    """Whoever brings another client's dozen of settings doesn't correct them one run after the other."""
+    with pytest.raises(ConfigError) as caught:
+        ProducerConfig.from_dict({"linger.sm": 1, "acks": "all", "queue.buffering.max.ms": 5, "acks_": 1})
+    assert str(caught.value).splitlines() == [
+        "3 settings can't be used:",
+        "  'linger.sm' is not a setting. Did you mean 'linger.ms'?",
+        "  'queue.buffering.max.ms' is not a setting. Here it is 'linger.ms'.",
+        "  'acks_' is not a setting. Did you mean 'acks'? Hint: Correct or leave out each of them.",
+    ]
+
+
 def test_the_same_setting_twice() -> None:
     with pytest.raises(ConfigError, match=r"^linger\.ms is given twice, as 'linger\.ms' and as 'linger_ms'\."):
         ProducerConfig.from_dict({"linger.ms": 1, "linger_ms": 1})

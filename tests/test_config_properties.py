@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aioprod.config import ProducerConfig
 from aioprod.config._properties import parse_properties
 from aioprod.errors import ConfigError
 
@@ -62,3 +66,10 @@ def test_escaped_text_comes_back(properties: dict[str, str]) -> None:
 
     content = "\n".join(f"{escaped(key)}={escaped(value)}" for key, value in properties.items())
     assert parse_properties(content.encode("ascii")) == properties
+
+
+def test_an_unknown_name_of_a_file_is_told_as_it_stands_there_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("bootstrap.servers=a:1\n\nlinger.mss=5\n")
+    with pytest.raises(ConfigError, match=re.escape(f"'linger.mss' is not a setting ({path}, line 3).")):
+        ProducerConfig.from_properties(path)

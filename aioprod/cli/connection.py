@@ -54,22 +54,31 @@ def config_of(given: Namespace, kind: type[SettingsT], defaults: Mapping[str, An
 
     Warns on stderr of a secret that is on the command line. Raises ConfigError.
     """
-    settings: dict[str, Any] = {_attribute(name): value for name, value in (defaults or {}).items()}
+    by_attribute: dict[str, tuple[str, Any]] = {}
+
+    def put(name: str, value: Any) -> None:
+        by_attribute[_attribute(name)] = name, value
+
+    for name, value in (defaults or {}).items():
+        put(name, value)
     if given.config_file is not None:
-        properties = parse_properties(read_file(given.config_file, f"The properties file {given.config_file!r}"))
+        content = read_file(given.config_file, f"The properties file {given.config_file!r}")
+        properties = parse_properties(content, given.config_file)
         foreign = kind.of_others(properties)
-        settings |= {_attribute(name): value for name, value in properties.items() if name not in foreign}
+        for name, value in properties.items():
+            if name not in foreign:
+                put(name, value)
     warned: set[str] = vars(given).setdefault("warned", set())
     for name, value in given.setting:
         if name not in warned:
             warned.add(name)
             _warn_of_secret(kind, name, value)
-        settings[_attribute(name)] = value
+        put(name, value)
     if given.bootstrap_servers is not None:
-        settings["bootstrap_servers"] = given.bootstrap_servers
-    if not settings.get("bootstrap_servers"):
+        put("bootstrap_servers", given.bootstrap_servers)
+    if not by_attribute.get("bootstrap_servers", ("", ""))[1]:
         raise ConfigError(_NO_SERVERS, hint="Say where the cluster is: -b host:9092.")
-    return kind.from_dict(settings)
+    return kind.from_dict(dict(by_attribute.values()))
 
 
 def assignment(text: str) -> tuple[str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aioprod.config._files import read_file
-from aioprod.config._properties import parse_properties
+from aioprod.config._properties import PropertyName, parse_properties
 from aioprod.config._setting import Setting, dotted
 from aioprod.config._unsupported import unsupported_because
 from aioprod.errors import ConfigError
@@ -103,7 +103,7 @@ class Settings:
         Files are shared between clients: settings of other Kafka clients, and of the Schema Registry, are left out,
         and named in a log line (INFO). Any other unknown name raises ConfigError.
         """
-        properties = parse_properties(read_file(path, f"The properties file {str(path)!r}"))
+        properties = parse_properties(read_file(path, f"The properties file {str(path)!r}"), path)
         left_out = cls.of_others(properties)
         if left_out:
             named = ", ".join(f"{name} ({owner})" for name, owner in left_out.items())
@@ -138,17 +138,31 @@ class Settings:
         given: dict[str, Any] = {}
         spellings: dict[str, str] = {}
         names = _names(cls)
+        wrong: list[ConfigError] = []
         for spelling, value in mapping.items():
-            name = _attribute(cls, names, spelling, value, as_keywords)
-            if name is None:
+            try:
+                name = _attribute(cls, names, spelling, value, as_keywords)
+                if name in given:
+                    raise ConfigError(
+                        f"{dotted(name)} is given twice, as {spellings[name]!r} and as {spelling!r}.",
+                        hint="Give it once, under either name.",
+                    )
+            except ConfigError as error:
+                wrong.append(error)
                 continue
-            if name in given:
-                raise ConfigError(
-                    f"{dotted(name)} is given twice, as {spellings[name]!r} and as {spelling!r}.",
-                    hint="Give it once, under either name.",
-                )
-            given[name], spellings[name] = value, spelling
+            if name is not None:
+                given[name], spellings[name] = value, spelling
+        if wrong:
+            raise _as_one(wrong)
         return given
+
+
+def _as_one(errors: Sequence[ConfigError]) -> ConfigError:
+    """One error for all names that can't be used: whoever brings another client's settings corrects them at once."""
+    if len(errors) == 1:
+        return errors[0]
+    lines = "".join(f"\n  {error.message}{f' {error.hint}' if error.hint else ''}" for error in errors)
+    return ConfigError(f"{len(errors)} settings can't be used:{lines}", hint="Correct or leave out each of them.")
 
 
 def settings_of(cls: type[Settings]) -> Mapping[str, Setting]:
@@ -174,7 +188,8 @@ def _attribute(
     reason = unsupported_because(dotted(spelling))
     if reason is None:
         is_ours = "_" in spelling or (is_keyword and "." not in spelling)
-        raise ConfigError(f"{spelling!r} is not a setting.", hint=_instead(cls, names, wanted, is_ours))
+        place = f" ({spelling.place})" if isinstance(spelling, PropertyName) else ""
+        raise ConfigError(f"{str(spelling)!r} is not a setting{place}.", hint=_instead(cls, names, wanted, is_ours))
     if value is not None:
         raise ConfigError(f"{dotted(spelling)} can't be set: {reason}")
     return None

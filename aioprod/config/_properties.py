@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
-from typing import Final
+from os import PathLike
+from typing import TYPE_CHECKING, Final
 
 from aioprod.errors import ConfigError
+
+if TYPE_CHECKING:
+    from typing import Self
 
 _BLANK: Final = " \t\f"
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -14,8 +19,22 @@ _KEY_AND_VALUE: Final = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
-def parse_properties(content: bytes) -> dict[str, str]:
-    """Return the keys and values of a properties file; a key that is repeated has its last value, as in Java.
+class PropertyName(str):
+    """A key that knows where it stands: an error about it says so."""
+
+    __slots__ = ("place",)
+
+    def __new__(cls, name: str, place: str) -> Self:
+        key = super().__new__(cls, name)
+        key.place = place
+        return key
+
+    place: str
+    """`client.properties, line 3`."""
+
+
+def parse_properties(content: bytes, file: str | PathLike[str] = "the properties file") -> dict[str, str]:
+    """Return the keys (each a `PropertyName`) and values of a file; of a repeated key the last value, as in Java.
 
     Bytes that are not valid UTF-8 are read as Latin-1. Raises ConfigError for a malformed Unicode escape.
     """
@@ -23,10 +42,12 @@ def parse_properties(content: bytes) -> dict[str, str]:
         decoded = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         decoded = content.decode("latin-1")
-    properties = {}
+    properties: dict[str, str] = {}
     for number, line in _logical_lines(decoded):
         key, value = _KEY_AND_VALUE.findall(line)[0]
-        properties[_unescape(key, number)] = _unescape(value, number)
+        name = PropertyName(_unescape(key, number), f"{os.fspath(file)}, line {number}")
+        properties.pop(name, None)  # or the first one's place would be kept
+        properties[name] = _unescape(value, number)
     return properties
 
 

@@ -56,3 +56,12 @@ def test_a_literal_secret_warns_and_is_not_shown(
     said = capsys.readouterr().err
     assert "-X sasl.password has a secret" in said
     assert "quite-secret" not in said
+
+
+def test_a_misspelt_setting_is_named_as_it_was_written_and_where(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=a:1\nlinger.mss=1\n")
+    with pytest.raises(ConfigError) as raised:
+        configured("-F", str(file), "-X", "batch.sise=2")
+    assert f"'linger.mss' is not a setting ({file}, line 2). Did you mean 'linger.ms'?" in str(raised.value)
+    assert "'batch.sise' is not a setting. Did you mean 'batch.size'?" in str(raised.value)

@@ -154,7 +154,7 @@ def settings_of(given: argparse.Namespace) -> dict[str, Any]:
     from_file: dict[str, str] = {}
     if given.config:
         try:
-            from_file = parse_properties(Path(given.config).read_bytes())
+            from_file = parse_properties(Path(given.config).read_bytes(), given.config)
         except OSError as error:
             raise ConfigError(f"The properties file {given.config!r} can't be read: {error.strerror}.") from error
     return {**from_file, **dict(given.set)}
