@@ -16,7 +16,7 @@ _HEAD = """# The program `aioprod`
 
 <!-- made by `python -m aioprod.cli.pages` -->
 
-`pip install aioprod` brings it; the extra `cli` adds drawn tables, live views and pictures. `aioprod --help` lists the
+It comes with aioprod ([installing](start.md#1-install)); the extra `cli` adds drawn tables, live views and pictures. `aioprod --help` lists the
 commands, and `aioprod COMMAND --help` says what each takes.
 
 **Where the cluster is**: `-b host:9092,...`, `-F client.properties` (a Java client's file; settings of other clients in
@@ -84,7 +84,8 @@ def _row(action: argparse.Action) -> str:
     if not action.option_strings:
         many = {"*": " ...", "+": " ...", "?": ""}.get(str(action.nargs or ""), "")
         named = f"`{metavar or action.dest}{many}`"
-    meaning = (action.help or "").replace("%%", "%").replace("|", "\\|")
+    meaning = (action.help or "").replace("%(default)s", str(action.default))
+    meaning = meaning.replace("%%", "%").replace("|", "\\|")
     return f"| {named} | {meaning} |"
 
 

@@ -14,7 +14,10 @@ import pytest
 
 from aioprod.cli.__main__ import main
 from aioprod.cli.doctor import command
+from aioprod.cli.doctor.findings import Finding, Findings
 from aioprod.cli.doctor.probe import listener_at
+from aioprod.cli.doctor.topic import _check_in_sync
+from aioprod.cluster import Node, PartitionInfo
 from aioprod.errors import ErrorCode
 from aioprod.messages import ProduceRequest
 from aioprod.testing import Security
@@ -178,9 +181,10 @@ def test_5_an_expired_certificate(visit: Visit) -> None:
     expired = security.authority.issue("broker", ["localhost", "127.0.0.1"], begins_days=-9, ends_days=-2)
     with secured(protocol="SSL", authority=security.authority, identity=expired) as (cluster, security):
         visit(cluster.bootstrap, status=1, **security.client_options())
-    status, found, _ = visit.of("tls")
+    status, found, advice = visit.of("tls")
     assert status == "failed"
     assert "expired" in found
+    assert advice == "Have the broker's certificate renewed, or look at the clock of this machine."
 
 
 def test_6_a_certificate_for_another_host(visit: Visit) -> None:
@@ -330,3 +334,24 @@ def test_invalid_arguments(capsys: pytest.CaptureFixture[str], arguments: list[s
         main(["doctor", *arguments])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("replicas", "in_sync", "advice"),
+    [
+        ([1, 2, 3], [1], "Start broker 3, which is down."),
+        ([1, 2], [1], "Look at the log of broker 2, whose replica is not in sync."),
+        ([1], [1], "Give the topic more replicas, or a lower min.insync.replicas."),
+    ],
+)
+def test_a_topic_below_min_insync_replicas(replicas: list[int], in_sync: list[int], advice: str) -> None:
+    """A write alone takes seconds, and ends with the name of an error code."""
+    nodes = {1: Node(1, "a", 1), 2: Node(2, "b", 1), 3: Node(3, "", -1)}
+    starved = PartitionInfo("t", 0, nodes[1], tuple(nodes[i] for i in replicas), tuple(nodes[i] for i in in_sync))
+    healthy = PartitionInfo("t", 1, nodes[1], (nodes[1], nodes[2]), (nodes[1], nodes[2]))
+    shown: list[Finding] = []
+    _check_in_sync(Findings(shown.append), "t", [starved, healthy], 2)
+    assert [(one.status, one.advice) for one in shown] == [("failed", advice)]
+    assert f"t-0 has 1 of {len(replicas)} replicas in sync, and min.insync.replicas=2 wants 2" in shown[0].found
+    _check_in_sync(Findings(shown.append), "t", [healthy], 2)
+    assert len(shown) == 1

@@ -11,9 +11,11 @@ import pytest
 
 import aioprod
 import aioprod.admin
+import aioprod.cluster
 import aioprod.group
 import aioprod.group.assignors
 import aioprod.reader
+import aioprod.routing
 import aioprod.schema_registry
 import aioprod.spark
 import aioprod.testing
@@ -27,7 +29,9 @@ NAMES = {entry.rpartition(".")[2] for entry in ENTRIES}
 ELSEWHERE = {
     "aioprod": {"COMPILED", "ProducerConfig", "errors"},
     "aioprod.admin": {"INSTEAD"},
+    "aioprod.cluster": {"Metadata", "MetadataUpdate", "topic_name_error"},
     "aioprod.group.assignors": {"ASSIGNORS"},
+    "aioprod.routing": {"HASH_PARTITIONERS"},
     "aioprod.schema_registry": {"RegistryConfig"},
     "aioprod.spark": {"AioprodSource", "AuditReport", "LoadReport", "PlanReport"},
     "aioprod.testing": {
@@ -39,15 +43,17 @@ ELSEWHERE = {
         "UnusedFaultWarning",
     },
 }
-"""Names that other pages have: the settings, and what the guides of these modules say."""
+"""Names that other pages have: the settings, what the guides of these modules say, and what only clients use."""
 
 MODULES = [
     aioprod,
     aioprod.admin,
+    aioprod.cluster,
     aioprod.errors,
     aioprod.group,
     aioprod.group.assignors,
     aioprod.reader,
+    aioprod.routing,
     aioprod.schema_registry,
     aioprod.spark,
     aioprod.testing,

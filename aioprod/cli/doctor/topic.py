@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
 from aioprod.admin import Admin
 from aioprod.cli.doctor.findings import Findings
 from aioprod.cli.doctor.servers import limited
+from aioprod.cluster import PartitionInfo
 from aioprod.config import ProducerConfig, SessionConfig
 from aioprod.errors import AioprodError, DeliveryError, ErrorCode
 from aioprod.net.settings import Address
@@ -47,8 +48,9 @@ async def check_topic(
         try:
             settings = await admin.describe_configs("topic", topic)
             append_time = settings["message.timestamp.type"].value == "LogAppendTime"
+            _check_in_sync(findings, topic, partitions, int(settings["min.insync.replicas"].value or 1))
         except (AioprodError, KeyError):
-            pass  # The clock can be compared in another way.
+            pass  # The clock can be compared in another way, and a write shows what is missing.
     plain = await _write(findings, producer({"enable.idempotence": False}), "write", topic, clock)
     if plain is None:
         findings.add("idempotent", topic, "skipped", "Records can't be written at all.")
@@ -57,6 +59,28 @@ async def check_topic(
     await _write(findings, producer({"enable.idempotence": True}), "idempotent", topic, clock)
     await _read_back(findings, config, servers, plain, timeout_s)
     _compare_clocks(findings, topic, plain, clock, append_time=append_time)
+
+
+def _check_in_sync(findings: Findings, topic: str, partitions: Sequence[PartitionInfo], least: int) -> None:
+    """Whether each partition has as many replicas in sync as `min.insync.replicas` asks for."""
+    starved = [info for info in partitions if len(info.in_sync_replicas) < least]
+    if not starved:
+        return
+    first = starved[0]
+    missing = sorted({node.id for node in first.replicas} - {node.id for node in first.in_sync_replicas})
+    down = sorted(node.id for node in first.replicas if not node.host or node in first.offline_replicas)
+    found = (
+        f"{topic}-{first.partition} has {len(first.in_sync_replicas)} of {len(first.replicas)} replicas in sync, and "
+        f"min.insync.replicas={least} wants {least}: brokers refuse records with acks=all. So it is with "
+        f"{len(starved)} of {len(partitions)} partitions."
+    )
+    if down:
+        advice = f"Start broker {', '.join(map(str, down))}, which is down."
+    elif missing:
+        advice = f"Look at the log of broker {', '.join(map(str, missing))}, whose replica is not in sync."
+    else:
+        advice = "Give the topic more replicas, or a lower min.insync.replicas."
+    findings.add("in sync", topic, "failed", found, advice)
 
 
 async def _write(

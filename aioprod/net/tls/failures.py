@@ -63,7 +63,8 @@ def _of_their_certificate(error: ssl.SSLCertVerificationError, address: str, tls
             "Set ssl.truststore.location to a PEM file with the CA of the brokers.",
         )
     if code == _EXPIRED:
-        return f"The certificate of {address} has expired; here it is {_date(time.time())}.", None
+        hint = "Have the broker's certificate renewed, or look at the clock of this machine."
+        return f"The certificate of {address} has expired; here it is {_date(time.time())}.", hint
     if code == _NOT_YET_VALID:
         hint = "Look at the clock of this machine."
         return f"The certificate of {address} is not valid yet; here it is {_date(time.time())}.", hint
