@@ -1,4 +1,5 @@
-"""What holds for every test run: which form it has, that compiled modules are those of the sources, what is printed.
+"""What holds for every test run: which form it has, that compiled modules are those of the sources, which terminal
+the tests see, what is printed.
 
 In CI a skipped test is a failed run.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 import pytest
@@ -26,6 +28,19 @@ pytest.register_assert_rewrite("tests.support.broker_scenarios", "tests.support.
 
 collect_ignore = [] if aioprod.COMPILED else ["tests/builds"]
 """What compares the compiled modules with the interpreted ones needs both."""
+
+
+_OF_TERMINALS = ("TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def any_terminal() -> Iterator[None]:
+    """Whoever runs the tests on whatever terminal, or without one: they see the same, and a test may set another."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in _OF_TERMINALS:
+            environment.delenv(name, raising=False)
+        environment.setenv("TERM", "xterm")
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

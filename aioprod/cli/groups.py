@@ -16,7 +16,7 @@ from aioprod.cli.administration import answer, run_with_admin
 from aioprod.cli.connection import add_connection_options
 from aioprod.console.frame import Parser
 from aioprod.console.tables import Table
-from aioprod.console.terminal import show
+from aioprod.console.terminal import redraws, show
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["main", "make_parser"]
@@ -138,7 +138,7 @@ def _show_lag(
         for tp, behind in lag.items()
         if tp in committed
     ]
-    if given.watch and sys.stdout.isatty():
+    if given.watch and redraws(sys.stdout):
         sys.stdout.write(_CLEAR)
     says = f"{total:,} offsets behind in all." if rows else "It has committed nothing."
     show([Table(f"Group {given.group}", says, ("topic", "partition", "committed", "end", "lag"), rows)], sys.stdout)

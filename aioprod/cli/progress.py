@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Final, TextIO
 
+from aioprod.console.terminal import redraws
+
 __all__ = ["Progress"]
 
 _EVERY_S: Final = 0.5
@@ -13,12 +15,12 @@ _CLEAR_LINE: Final = "\r\x1b[2K"
 
 
 class Progress:
-    """One line that is written over, at most twice a second; nothing is written to a stream that is not a terminal."""
+    """One line that is written over, at most twice a second; nothing is written where nothing can be redrawn."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._clock = clock
-        self._is_watched = stream.isatty()
+        self._is_watched = redraws(stream)
         self._next = clock() + _EVERY_S
         self._is_shown = False
 

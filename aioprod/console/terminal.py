@@ -1,14 +1,20 @@
-"""Paragraphs and tables on a terminal."""
+"""What a terminal can do, and paragraphs and tables on it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import TextIO
 
 from aioprod.console.tables import Part, Table, cell, gap, text_of
 
-__all__ = ["show"]
+__all__ = ["redraws", "show"]
+
+
+def redraws(stream: TextIO) -> bool:
+    """Whether what was written to the stream can be written over: it is a terminal, and no dumb one."""
+    return stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 def show(parts: Iterable[Part], stream: TextIO) -> None:

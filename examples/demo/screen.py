@@ -1,4 +1,4 @@
-"""What the demo shows: a bar on a terminal, a line every few seconds anywhere else."""
+"""What the demo shows: a bar on a terminal that can redraw, a line every few seconds anywhere else."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ class Screen:
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False, markup=False, emoji=False)
+        self._redraws = self.console.is_terminal and not self.console.is_dumb_terminal
 
     def say(self, text: str) -> None:
         """Print a line."""
@@ -65,7 +66,7 @@ class Screen:
     @contextmanager
     def waiting(self, text: str) -> Iterator[Callable[[str], None]]:
         """Show that something is running; yields a function that shows each of its steps."""
-        if self.console.is_terminal:
+        if self._redraws:
             with self.console.status(Text(text)) as status:
                 yield lambda step: status.update(Text(f"{text}  {step}", overflow="ellipsis", no_wrap=True))
             return
@@ -81,7 +82,7 @@ class Screen:
     @contextmanager
     def stage(self, verb: str, total: int) -> Iterator[Stage]:
         """A job of `total` records."""
-        if not self.console.is_terminal:
+        if not self._redraws:
             yield Stage(self.console, verb, total, None)
             return
         columns = (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from aioprod.cli.progress import Progress
 
 
@@ -23,6 +25,16 @@ def test_a_terminal_gets_a_line_at_most_twice_a_second() -> None:
     progress.clear()
     progress.clear()
     assert terminal.getvalue().endswith("10 done\r\x1b[2K")
+
+
+def test_a_dumb_terminal_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = Terminal()
+    now = [0.0]
+    progress = Progress(terminal, lambda: now[0])
+    now[0] = 9.0
+    progress.show(lambda: "never")
+    assert terminal.getvalue() == ""
 
 
 def test_a_pipe_gets_nothing() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from aioprod.console import terminal
 from aioprod.console.tables import Part, Table, key_text, percent, shortened, shown, text_of
-from aioprod.console.terminal import show
+from aioprod.console.terminal import redraws, show
 
 
 class Terminal(io.StringIO):
@@ -87,6 +87,24 @@ def test_a_shortened_table_says_where_and_how_many_rows_it_lacks() -> None:
     show([Table("Load", "", ("member", "rows"), kept, left_out)], stream)
     order = [stream.getvalue().index(words) for words in ("m1 ", "... 1,997 more", "m1999")]
     assert order == sorted(order)
+
+
+@pytest.mark.parametrize(
+    ("stream", "term", "can"),
+    [
+        (Terminal(), "xterm", True),
+        (Terminal(), None, True),
+        (Terminal(), "dumb", False),
+        (Terminal(), "unknown", False),
+        (io.StringIO(), "xterm", False),
+    ],
+)
+def test_what_can_redraw(stream: io.StringIO, term: str | None, can: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if term is None:
+        monkeypatch.delenv("TERM")
+    else:
+        monkeypatch.setenv("TERM", term)
+    assert redraws(stream) is can
 
 
 def test_rich_on_a_terminal_and_plain_text_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

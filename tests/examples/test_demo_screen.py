@@ -11,9 +11,12 @@ from examples.demo import screen as module
 from examples.demo.screen import Screen
 
 
-def screen(*, terminal: bool) -> tuple[Screen, io.StringIO]:
+def screen(*, terminal: bool, term: str = "xterm") -> tuple[Screen, io.StringIO]:
     out = io.StringIO()
-    return Screen(Console(file=out, force_terminal=terminal, width=100, highlight=False, markup=False)), out
+    console = Console(
+        file=out, force_terminal=terminal, width=100, highlight=False, markup=False, _environ={"TERM": term}
+    )
+    return Screen(console), out
 
 
 @pytest.fixture
@@ -61,6 +64,15 @@ def test_a_terminal_gets_a_bar() -> None:
         stage.show(3000, "9/s")
     assert "3,000 of 3,000  9/s" in out.getvalue()
     assert "\x1b[" in out.getvalue()
+
+
+def test_a_dumb_terminal_is_written_to_as_a_file_is() -> None:
+    shown, out = screen(terminal=True, term="dumb")
+    with shown.waiting("Starting") as tell:
+        tell("a jar")
+    with shown.stage("sent", 3000) as stage:
+        stage.show(3000, "done")
+    assert out.getvalue() == "Starting\n  a jar\nsent 3,000 of 3,000  done\n"
 
 
 def test_brackets_are_no_markup() -> None:

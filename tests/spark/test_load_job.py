@@ -174,6 +174,14 @@ def test_a_bar_where_somebody_does() -> None:
     assert "1,234 rows, 5 MB" in said.getvalue()
 
 
+def test_lines_on_a_terminal_that_cannot_redraw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    said = Terminal()
+    with Progress(1, stream=said) as progress:
+        progress.written(0, 2, None)
+    assert said.getvalue().startswith("chunk 1 of 1: 2 rows")
+
+
 def test_silence() -> None:
     said = Terminal()
     with Progress(1, on=False, stream=said) as progress:

@@ -1,4 +1,4 @@
-"""A load that runs, as people see it: on a terminal what is known now, elsewhere a line every five seconds."""
+"""A load that runs, as people see it: what is known now where that can be redrawn, else a line every five seconds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final, TextIO
 
 from aioprod.cli.perf.meter import MIB, Meter
 from aioprod.cli.progress import Progress
+from aioprod.console.terminal import redraws
 
 __all__ = ["Window", "on_terminal", "shown"]
 
@@ -68,7 +69,7 @@ async def shown(meter: Meter, stream: TextIO) -> AsyncIterator[None]:
 
 async def _watch(meter: Meter, stream: TextIO) -> None:
     window = Window(meter)
-    if not stream.isatty():
+    if not redraws(stream):
         while True:
             await asyncio.sleep(_LINE_S)
             stream.write(f"{window.line()}\n")

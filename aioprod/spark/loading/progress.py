@@ -1,4 +1,4 @@
-"""How far a load is: a bar on a terminal, else a line for each chunk. Both go to stderr."""
+"""How far a load is: a bar on a terminal that can redraw, else a line for each chunk. Both go to stderr."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from aioprod.console.terminal import redraws
 from aioprod.spark.loading.amounts import shown
 
 __all__ = ["Progress"]
@@ -26,7 +27,7 @@ class Progress:
         self._bytes = 0
 
     def __enter__(self) -> Self:
-        self._bar = _bar(self._stream) if self._on and self._stream.isatty() else None
+        self._bar = _bar(self._stream) if self._on and redraws(self._stream) else None
         if self._bar is not None:
             self._bar.start()
             self._task = self._bar.add_task("", total=self._total, amount="")
