@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from aioprod.messages.registry import REQUESTS
 from aioprod.wire.schema import Message
 from tests.support.builds import Build, builds, check_same, plain
-from tests.support.messages import VERSIONED, structs, versioned_id
+from tests.support.length import by_length
+from tests.support.messages import MESSAGES, structs, versioned_id
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
 WRITES: dict[str, st.SearchStrategy[Any]] = {
@@ -72,10 +73,11 @@ def own(build: Build, value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize(("kind", "version"), VERSIONED, ids=versioned_id)
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.parametrize("kind", MESSAGES, ids=versioned_id)
+@settings(max_examples=by_length(16, 100), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_messages(kind: type[Message], version: int, data: st.DataObject) -> None:
+def test_messages(kind: type[Message], data: st.DataObject) -> None:
+    version = data.draw(st.integers(*kind.VERSIONS))
     message = data.draw(structs(kind, version))
     body = bytearray(check_same(lambda build: build["aioprod.wire.codec"].encode(own(build, message), version)))
     damage = data.draw(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=2))

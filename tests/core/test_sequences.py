@@ -13,6 +13,7 @@ from aioprod.core.partition import Partition
 from aioprod.core.sequences import EPOCH_MAX, Sequences, sequence_after
 from aioprod.errors import NotSentError, RejectedError, UnknownOutcomeError
 from tests.support.accumulators import Harness
+from tests.support.length import by_length
 from tests.support.sequence_model import Model, random_run
 
 STAMP = tuple[int, int, int]
@@ -319,7 +320,7 @@ def test_a_partition_is_held_until_the_transaction_has_it() -> None:
     assert partition.held
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(by_length(100, 300)))
 def test_random_faults(seed: int) -> None:
     random = Random(seed)
     options = {"in_flight_max": random.choice((1, 2, 5)), "epoch": random.choice((0, EPOCH_MAX - 1))}

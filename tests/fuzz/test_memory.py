@@ -20,6 +20,7 @@ from aioprod.wire.frame import FRAME_SIZE_MAX, FrameSplitter
 from aioprod.wire.schema import Array, Message, Primitive, Struct, WireField, fields_of
 from fuzz.limits import MEMORY_PER_BYTE, memory_max
 from tests.records.test_parser import make_batch, varints
+from tests.support.length import by_length
 from tests.support.messages import MESSAGES
 
 SMALL = 2048
@@ -73,7 +74,8 @@ def filled(kind: type[Message], version: int, way: tuple[WireField, ...], size: 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
 def test_arrays_of_the_smallest_elements(kind: type[Message]) -> None:
-    for version in range(kind.VERSIONS[0], kind.VERSIONS[1] + 1):
+    first, last = kind.VERSIONS
+    for version in by_length((first, last), range(first, last + 1)):
         for way in arrays(kind, version):
             body = filled(kind, version, way, SMALL)
             decode(kind, version, body)  # decoders are made once

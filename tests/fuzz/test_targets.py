@@ -14,6 +14,7 @@ from aioprod.errors import AioprodError
 from fuzz.__main__ import REACHED
 from fuzz.limits import ALLOWED
 from fuzz.targets import TARGETS
+from tests.support.length import by_length
 
 FOUND = Path(fuzz.__file__).parent / "findings"
 READ_BY_ALL = ("responses", "requests", "answer", "metadata", "batches", "builder")
@@ -65,7 +66,7 @@ def test_the_seeds(name: str) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_cut_off_anywhere(name: str) -> None:
-    for seed in sorted(seeds(name), key=len)[::40]:
+    for seed in sorted(seeds(name), key=len)[:: by_length(80, 40)]:
         for size in range(len(seed)):
             TARGETS[name].check(seed[:size])
 
@@ -76,7 +77,7 @@ def test_what_was_found(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=by_length(100, 300), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_damaged_seeds(name: str, data: st.DataObject) -> None:
     TARGETS[name].check(data.draw(damaged(name)))

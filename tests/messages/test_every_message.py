@@ -28,16 +28,18 @@ from aioprod.wire.schema import (
     WireType,
     fields_of,
 )
+from tests.support.length import by_length
 from tests.support.messages import MESSAGES, VERSIONED, filled, structs, versioned_id
 
 every_message = pytest.mark.parametrize("kind", MESSAGES, ids=versioned_id)
 every_version = pytest.mark.parametrize(("kind", "version"), VERSIONED, ids=versioned_id)
 
 
-@every_version
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@every_message
+@settings(max_examples=by_length(8, 50), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_what_is_encoded_is_decoded(kind: type[Message], version: int, data: st.DataObject) -> None:
+def test_what_is_encoded_is_decoded(kind: type[Message], data: st.DataObject) -> None:
+    version = data.draw(st.integers(*kind.VERSIONS))
     message = data.draw(structs(kind, version))
     assert decode(kind, version, encode(message, version)) == message
 
