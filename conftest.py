@@ -7,9 +7,10 @@ In CI a skipped test is a failed run.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import PurePosixPath
 
 import pytest
@@ -49,6 +50,17 @@ def pytest_configure(config: pytest.Config) -> None:
         fault = build_fault(compiled=aioprod.COMPILED)
     if fault is not None:
         raise pytest.UsageError(fault)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from walking again and again through what thousands of tests are made of."""
+    gc.disable()
+    result = yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
