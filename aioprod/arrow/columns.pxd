@@ -49,9 +49,9 @@ cdef class BytesColumn:
     cdef object _held
     cdef NumberColumn _indices
     cdef BytesColumn _values
-    cdef readonly Py_ssize_t block_count, start, size
+    cdef readonly Py_ssize_t block_count, data_size, start, size
 
-    @cython.locals(span=Span, at=Py_ssize_t)
+    @cython.locals(span=Span, at=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t)
     cpdef bint find(self, Py_ssize_t row) except -1
     @cython.locals(size=Py_ssize_t, block=Py_ssize_t, start=Py_ssize_t, block_size=Py_ssize_t)
     cdef void _find_view(self, Py_ssize_t at) except *

@@ -2,8 +2,11 @@
 """Typed views of Arrow columns: where the bytes of a row are, its number, its list. No object is made per row.
 
 A view is put on a row by `find`, and says then what is there. It does not hold the memory: the chunk that it was made
-from must be kept meanwhile. Addresses, offsets and sizes come from the process that we run in and are trusted; that
-offsets ascend, and that indices are in their dictionary, is checked on the way.
+from must be kept meanwhile.
+
+Where buffers are, how long a column is, and how large its blocks of data are come from the library that exported them,
+and are trusted: the interface tells no more. What the buffers hold may come from a peer, for whom that library has
+not looked at each row. So every offset, index and view of a row is compared with what it points into.
 """
 
 from __future__ import annotations
@@ -98,7 +101,8 @@ class BytesColumn:
     """Strings or byte strings; the row found has `size` bytes at `data[start:]`, -1 for null.
 
     `layout` is one of the layouts in `memory`, `width` that of an offset or of a value, `places` the address of
-    offsets, views or values. `blocks` are (address, size) of the buffers with the bytes themselves.
+    offsets, views or values. `blocks` are (address, size) of the buffers with the bytes themselves, and `data_size` is
+    the size of the `data` of offsets.
     """
 
     __slots__ = (
@@ -112,6 +116,7 @@ class BytesColumn:
         "_width",
         "block_count",
         "data",
+        "data_size",
         "size",
         "start",
     )
@@ -137,8 +142,10 @@ class BytesColumn:
         self._held = array("q", [number for block in blocks for number in block])
         self._blocks = memory.at(self._held.buffer_info()[0], 16 * len(blocks))
         self.data = self._places
-        if layout == memory.OFFSETS and blocks:
-            self.data = memory.at(blocks[0][0], blocks[0][1])
+        self.data_size = 0
+        if layout == memory.OFFSETS:
+            address, self.data_size = blocks[0]
+            self.data = memory.at(address, self.data_size)
         self.start = 0
         self.size = -1
 
@@ -150,10 +157,12 @@ class BytesColumn:
             return False
         at = span.first + row
         if self._layout == memory.OFFSETS:
-            self.start = memory.number(self._places, self._width, at)
-            self.size = memory.number(self._places, self._width, at + 1) - self.start
-            if self.size < 0:
-                raise InvalidRecordError("The offsets of an Arrow column descend.")
+            start = memory.number(self._places, self._width, at)
+            end = memory.number(self._places, self._width, at + 1)
+            if not 0 <= start <= end <= self.data_size:
+                raise InvalidRecordError("The offsets of an Arrow column descend, or point out of its data.")
+            self.start = start
+            self.size = end - start
         elif self._layout == memory.VIEWS:
             self._find_view(at)
         elif self._layout == memory.INDEXED:

@@ -51,6 +51,11 @@ _PREFIXES: Final = {
 }  # fmt: skip
 
 
+_ROWS_MAX: Final = 1 << 48
+_BYTES_MAX: Final = 1 << 56
+"""No memory has so many. Below them, C computes places in a buffer without an overflow."""
+
+
 def type_name(field: Field) -> str:
     """The type of a column as Arrow users know it."""
     if field.dictionary is not None:
@@ -85,6 +90,8 @@ def is_pairs(field: Field) -> bool:
 def pair_fields(field: Field) -> tuple[int, int] | None:
     """Which children of the pairs of a column are name and value, None for a type that has no pairs."""
     if field.format not in ("+l", "+L", "+m") or len(field.children) != 1 or len(field.children[0].children) != 2:
+        return None
+    if field.children[0].format != "+s":
         return None
     first, second = field.children[0].children
     name, value = (1, 0) if field.format != "+m" and first.name == "value" else (0, 1)
@@ -137,8 +144,8 @@ def timestamp_column(field: Field, array: ArrowArray, index: int) -> TimestampCo
 def pairs_column(field: Field, array: ArrowArray, index: int) -> PairsColumn:
     """A view of child `index` of a struct array, whose type `is_pairs`."""
     child, first = _child(array, index)
-    _check(child.n_buffers == 2 and child.n_children == 1)
-    pairs = child.children[0].contents
+    pairs = _part(child, 0)
+    _check(child.n_buffers == 2)
     name, value = pair_fields(field) or (0, 1)
     names, first_name = _child(pairs, name)
     values, first_value = _child(pairs, value)
@@ -155,29 +162,33 @@ def pairs_column(field: Field, array: ArrowArray, index: int) -> PairsColumn:
 
 def whole_bytes_column(field: Field, array: ArrowArray) -> BytesColumn:
     """A view of an array that is not part of a struct, whose type `is_bytes`."""
-    _check(array.length >= 0 and array.offset >= 0)
     return _bytes(field, array, array.offset, array.length)
 
 
 def whole_number_column(field: Field, array: ArrowArray) -> NumberColumn:
     """A view of an array that is not part of a struct, of an integer type."""
-    _check(array.length >= 0 and array.offset >= 0)
     return _numbers(field.format, array, array.offset, array.length)
 
 
 def _child(array: ArrowArray, index: int) -> tuple[ArrowArray, int]:
     """A child of a struct array, and which of its rows belongs to the struct's first one."""
-    _check(index < array.n_children)
-    child: ArrowArray = array.children[index].contents
+    child = _part(array, index)
     _check(child.offset >= 0 and array.offset + array.length <= child.length)
     return child, child.offset + array.offset
 
 
+def _part(array: ArrowArray, index: int) -> ArrowArray:
+    _check(index < array.n_children and bool(array.children) and bool(array.children[index]))
+    part: ArrowArray = array.children[index].contents
+    return part
+
+
 def _bytes(field: Field, array: ArrowArray, first: int, length: int) -> BytesColumn:
-    if field.format == "n":
-        return BytesColumn(Span(first, length, 0), NULLS)
     span = _span(array, first, length)
+    if field.format == "n":
+        return BytesColumn(span, NULLS)
     if field.dictionary is not None:
+        _check(field.format in _INTEGERS and bool(array.dictionary))
         values = array.dictionary.contents
         return BytesColumn(
             span,
@@ -186,8 +197,9 @@ def _bytes(field: Field, array: ArrowArray, first: int, length: int) -> BytesCol
             values=_bytes(field.dictionary, values, values.offset, values.length),
         )
     if field.format.startswith("w:"):
-        _check(array.n_buffers == 2)
+        _check(array.n_buffers == 2 and field.format[2:].isdecimal())
         width = int(field.format[2:])
+        _check(width * (first + length) <= _BYTES_MAX)
         return BytesColumn(span, FIXED, width, _address(array, 1, width * length))
     if field.format.startswith("v"):
         _check(array.n_buffers >= 3)
@@ -197,15 +209,20 @@ def _bytes(field: Field, array: ArrowArray, first: int, length: int) -> BytesCol
         return BytesColumn(span, NULLS)
     width = _OFFSET_WIDTHS[field.format]
     places = _address(array, 1, length)
-    size = _number(places, width, first + length)
-    return BytesColumn(span, OFFSETS, width, places, [(_address(array, 2, size), size)])
+    return BytesColumn(span, OFFSETS, width, places, [_block(array, 2, _number(places, width, first + length))])
 
 
 def _view_blocks(array: ArrowArray) -> list[tuple[int, int]]:
     """Address and size of each buffer that views point into; the last buffer holds the sizes."""
     count = array.n_buffers - 3
     sizes = _address(array, array.n_buffers - 1, count)
-    return [(_address(array, 2 + block, 0), _number(sizes, 8, block)) for block in range(count)]
+    return [_block(array, 2 + block, _number(sizes, 8, block)) for block in range(count)]
+
+
+def _block(array: ArrowArray, buffer: int, size: int) -> tuple[int, int]:
+    """Address and size of a buffer with the bytes themselves."""
+    _check(0 <= size <= _BYTES_MAX)
+    return _address(array, buffer, size), size
 
 
 def _number(numbers: int, width: int, index: int) -> int:
@@ -221,13 +238,14 @@ def _numbers(format_: str, array: ArrowArray, first: int, length: int) -> Number
 
 
 def _span(array: ArrowArray, first: int, length: int) -> Span:
+    _check(first >= 0 and length >= 0 and first + length <= _ROWS_MAX)
     has_nulls = array.n_buffers > 0 and array.null_count != 0
     return Span(first, length, _address(array, 0, 0) if has_nulls else 0)
 
 
 def _address(array: ArrowArray, buffer: int, needed: int) -> int:
     """Where a buffer is; only one of which nothing is `needed` may be missing, and is 0 then."""
-    address: int | None = array.buffers[buffer]
+    address: int | None = array.buffers[buffer] if array.buffers else None
     _check(bool(address) or not needed)
     return address or 0
 

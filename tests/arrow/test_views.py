@@ -321,15 +321,69 @@ def test_columns_that_are_missing() -> None:
         bytes_column(fields[0], array_, 1)
 
 
-def test_offsets_that_descend() -> None:
-    offsets = array("i", [0, 4, 2])
+@pytest.mark.parametrize("places", [(0, 4, 2), (0, 4, 5), (0, 4, -1), (0, 4, 2**31 - 1)])
+def test_offsets_that_descend_or_point_out_of_the_data(places: tuple[int, ...]) -> None:
+    offsets = array("i", places)
     data = array("B", b"abcd")
     blocks = [(data.buffer_info()[0], 4)]
     view = BytesColumn(Span(0, 2, 0), OFFSETS, 4, offsets.buffer_info()[0], blocks)
     view.find(0)
     assert view.get() == b"abcd"
-    with pytest.raises(InvalidRecordError, match="descend"):
+    with pytest.raises(InvalidRecordError, match="descend, or point out of its data"):
         view.find(1)
+    assert view.get() is None
+
+
+def test_offsets_that_begin_before_the_data() -> None:
+    offsets = array("i", [-4, 0])
+    view = BytesColumn(Span(0, 1, 0), OFFSETS, 4, offsets.buffer_info()[0], [(offsets.buffer_info()[0], 0)])
+    with pytest.raises(InvalidRecordError, match="descend, or point out of its data"):
+        view.find(0)
+
+
+def test_data_of_less_than_nothing() -> None:
+    fields, array_, _held = made(pa.record_batch({"a": [b"0"]}))
+    offsets = array("i", [0, -1])
+    child = array_.children[0].contents
+    kept, child.buffers[1] = child.buffers[1], offsets.buffer_info()[0]
+    with pytest.raises(InvalidRecordError, match=BROKEN):
+        bytes_column(fields[0], array_, 0)
+    child.buffers[1] = kept
+
+
+def test_views_into_a_block_that_is_missing() -> None:
+    fields, array_, _held = made(pa.record_batch({"a": pa.array([b"0123456789012"], pa.binary_view())}))
+    child = array_.children[0].contents
+    kept, child.buffers[2] = child.buffers[2], None
+    with pytest.raises(InvalidRecordError, match=BROKEN):
+        bytes_column(fields[0], array_, 0)
+    child.buffers[2] = kept
+
+
+@pytest.mark.parametrize("format_", ["w:", "w:-1", "w:x", f"w:{2**60}"])
+def test_values_of_a_size_that_none_can_have(format_: str) -> None:
+    _, array_, _held = made(pa.record_batch({"a": pa.array([b"0"], pa.binary(1))}))
+    with pytest.raises(InvalidRecordError, match=BROKEN):
+        bytes_column(Field("a", format_, (), None), array_, 0)
+
+
+def test_indices_that_are_no_integers() -> None:
+    fields, array_, _held = made(pa.record_batch({"a": column([b"0"], pa.dictionary(pa.int8(), pa.binary()))}))
+    with pytest.raises(InvalidRecordError, match=BROKEN):
+        bytes_column(Field("a", "b", (), fields[0].dictionary), array_, 0)
+
+
+@pytest.mark.parametrize(("name", "value"), [("length", -1), ("offset", -1)])
+def test_a_dictionary_of_less_than_nothing(name: str, value: int) -> None:
+    fields, array_, _held = made(pa.record_batch({"a": column([b"0"], pa.dictionary(pa.int8(), pa.binary()))}))
+    setattr(array_.children[0].contents.dictionary.contents, name, value)
+    with pytest.raises(InvalidRecordError, match=BROKEN):
+        bytes_column(fields[0], array_, 0)
+
+
+def test_pairs_are_structs() -> None:
+    pair = (Field("name", "u", (), None), Field("value", "z", (), None))
+    assert not is_pairs(Field("c", "+l", (Field("item", "+us:0,1", pair, None),), None))
 
 
 @pytest.mark.parametrize("index", [-1, 2])
