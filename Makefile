@@ -222,7 +222,7 @@ bench-spark: $(READY) $(COMPILED) ## aioprod's sink and source beside Spark's ow
 spark-faults: $(READY) $(COMPILED) ## 40 micro-batches on Spark with a fault in each, exactly once: KAFKA=4.4.0|3.9.1 SEED=1 SINK=aioprod|spark; about 10 minutes
 	@$(BIN)/python -m integration.spark.faults$(if $(KAFKA), --version $(KAFKA)) --seed $(or $(SEED),1) --sink $(or $(SINK),aioprod)
 
-fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by coverage; SECONDS=300 a target, ARGS=codecs for one
+fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by coverage; SECONDS=300 a target, ARGS=codecs for one, ARGS="--sanitize arrow" for compiled modules under AddressSanitizer
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
 	$(call LOCKED,fuzz)
 	@$(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)

@@ -1,5 +1,7 @@
 """`python -m fuzz [TARGET ...] --seconds N`: search each target that long, then report executions, coverage, findings.
 
+`--sanitize` searches the compiled modules, built with AddressSanitizer, and needs no atheris.
+
 Results are kept in `.fuzz/`: corpora, with which the next search starts, and findings.
 """
 
@@ -14,6 +16,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from fuzz import sanitizer
 
 KEPT: Final = Path(".fuzz")
 REACHED: Final = {
@@ -30,6 +34,7 @@ REACHED: Final = {
     "tokens": "aioprod/core/sasl/claims.py",
     "jaas": "aioprod/config/_jaas.py",
     "pem": "aioprod/net/tls/certificates.py",
+    "arrow": "aioprod/arrow/columns.py,aioprod/arrow/views.py,aioprod/core/bulk_columns.py",
     "stores": "aioprod/net/tls/jks.py,aioprod/net/length_prefixed.py,aioprod/net/tls/certificates.py",
 }
 """The modules that a target is for; the report has the coverage of them by its corpus."""
@@ -54,14 +59,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description="Hostile bytes for what reads bytes.")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(REACHED)}; all if none is named")
     parser.add_argument("--seconds", type=int, default=300, help="for each target (300)")
+    parser.add_argument("--sanitize", action="store_true", help="compiled modules under AddressSanitizer (needs gcc)")
     options = parser.parse_args()
     unknown = set(options.targets) - set(REACHED)
     if unknown:
         parser.error(f"There is no target {', '.join(sorted(unknown))}.")
-    os.environ["AIOPROD_NO_EXT"] = "1"
     searches = []
     for name in options.targets or REACHED:
-        searches.append(search(name, options.seconds))
+        searches.append((search_sanitized if options.sanitize else search)(name, options.seconds))
         print(row(searches[-1]), flush=True)
     if any(search.found for search in searches):
         sys.exit(
@@ -79,8 +84,15 @@ def row(search: Search) -> str:
     )
 
 
+def search_sanitized(name: str, seconds: int) -> Search:
+    """Search one target with AddressSanitizer, which reports no coverage."""
+    executions, found = sanitizer.search(name, seconds, KEPT)
+    return Search(name, executions, "-", "-", found)
+
+
 def search(name: str, seconds: int) -> Search:
     """Search one target with atheris."""
+    os.environ["AIOPROD_NO_EXT"] = "1"
     corpus, found = KEPT / "corpus" / name, KEPT / "findings" / name
     for folder in (corpus, found):
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from aioprod.errors import (
     BrokerError,
     ConfigError,
     CorruptRecordError,
+    InvalidRecordError,
     ProtocolError,
     UnsupportedVersionError,
 )
@@ -40,12 +41,13 @@ ALLOWED: Final[dict[str, tuple[type[Exception], ...]]] = {
     "jaas": (ConfigError,),
     "pem": (),
     "stores": (ConfigError,),
+    "arrow": (InvalidRecordError,),
 }
 """The errors that each target may raise. CorruptRecordError is a ProtocolError.
 
 `framing`: BrokerError is a broker's error for ApiVersions. `connection`: errors go to the futures of requests.
 `answer`: responses that are not plain are left to the codec. `metadata`: what can be decoded is applied or ignored.
-`builder`: any records can be read back.
+`builder`: any records can be read back. `arrow`: an array that contradicts itself as a whole; rows fail one by one.
 """
 
 DECOMPRESSED_MAX: Final = 256 * 1024

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fuzz.limits import ALLOWED
-from fuzz.targets import messages, records, security, sockets, stores, streams
+from fuzz.targets import columns, messages, records, security, sockets, stores, streams
 
 __all__ = ["TARGETS", "Target"]
 
@@ -51,5 +51,6 @@ TARGETS: Final[dict[str, Target]] = {
         Target("jaas", security.jaas, security.jaas_seeds),
         Target("pem", security.pem, security.pem_seeds),
         Target("stores", stores.stores, stores.store_seeds),
+        Target("arrow", columns.arrow, columns.arrow_seeds),
     )
 }
