@@ -6,13 +6,13 @@ name that has a counterpart here. Nothing is imported before `load_class`.
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError, ConfigError
 
 if TYPE_CHECKING:
@@ -203,8 +203,9 @@ def close_instance(instance: Any) -> None:
         return
     try:
         close()
-    except (Exception, asyncio.CancelledError):
-        _logger.warning("Closing %s failed.", describe(instance), exc_info=True)
+    except BaseException as error:
+        raise_later(error)
+        _logger.warning("Closing %s failed.", describe(instance), exc_info=error)
 
 
 def describe(target: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -21,6 +22,7 @@ from aioprod.core.buffer_pool import BufferPool
 from aioprod.core.partition import BrokerQueue, Partition, Topic
 from aioprod.core.partition_choice import PartitionChoice
 from aioprod.core.sequences import Sequences
+from aioprod.core.states import COMPLETED
 from aioprod.errors import InvalidTopicError
 from aioprod.records.builder import LOOSE_OVERHEAD, RecordBatchBuilder, record_size_bound
 from aioprod.records.layout import HEADER
@@ -100,6 +102,7 @@ class Accumulator:
             ignore_keys=settings.ignore_keys,
             full_position=self._full_position,
             finish=self.finish,
+            raised=events.partitioner_raised,
         )
         self._events = events
         self._due = due
@@ -279,12 +282,17 @@ class Accumulator:
         self.count(batch, records.count, size, now)
 
     def count(self, batch: Batch, records: int, size: int, now: float) -> None:
-        """Records of `size` bytes were encoded into an open batch: count them, and close the batch when it is full."""
+        """Records of `size` bytes were encoded into an open batch: count them, and close the batch when it is full.
+
+        They are taken, so that no error may reach their caller any more: a batch that can't be closed, as the stack or
+        the memory is used up, is closed by the next record for it or when it has lingered.
+        """
         batch.record_bytes += size
         self.budget.take(size, records)
         self.serial += records
         if batch.builder.position + SMALLEST_RECORD > self._full_position:
-            self._finish_full(batch.partition, now)
+            with suppress(Exception):
+                self._finish_full(batch.partition, now)
 
     # --- batches
 
@@ -293,14 +301,21 @@ class Accumulator:
         batch = Batch(partition, builder, self.serial, now, now + self.settings.delivery_timeout_s)
         partition.open = batch
         partition.topic.count_queued(partition.index, 1)
-        if not self.incomplete:
-            self._due(batch.deadline)
-        self.hold(batch)
-        topic = partition.topic
-        if now - topic.touched_at >= TOUCH_S:
-            topic.touched_at = now
-            self.metadata.touch(topic.name, now)
-        partition.enlist(now, self.settings.linger_s)
+        try:
+            if not self.incomplete:
+                self._due(batch.deadline)
+            self.hold(batch)
+            topic = partition.topic
+            if now - topic.touched_at >= TOUCH_S:
+                topic.touched_at = now
+                self.metadata.touch(topic.name, now)
+            partition.enlist(now, self.settings.linger_s)
+        except BaseException:
+            # The stack or the memory is used up: no batch without records may stay behind.
+            partition.dequeue(batch)
+            batch.state = COMPLETED
+            self.incomplete.pop(batch, None)
+            raise
         return batch
 
     def _grow(self, batch: Batch, bound: int) -> bool:

@@ -3,56 +3,72 @@
 from __future__ import annotations
 
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import ParkedRecord
+from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError
 
 __all__ = ["evict", "evict_first", "evict_overdue", "move_on", "withdraw_parked"]
 
 
-def move_on(accumulator: Accumulator, topic: Topic, now: float, limit: int) -> list[tuple[ParkedRecord, AioprodError]]:
+def move_on(
+    accumulator: Accumulator,
+    topic: Topic,
+    now: float,
+    limit: int,
+    failed: list[tuple[ParkedRecord, AioprodError]],
+) -> None:
     """Append up to `limit` parked records of a topic that is known now to their partitions, in order.
 
     The time in which they were parked counts: a batch is as old as its first record. A flush that waits for one of
-    them lets it leave without lingering. Returns those that can't go there (a partition that does not exist, a
-    partitioner that fails), each with its reason; their bytes are free again.
+    them lets it leave without lingering. Those that can't go there (a partition that does not exist, a partitioner that
+    fails) are added to `failed`, each with its reason; their bytes are free again. After any other error the record
+    is still parked.
     """
-    failed: list[tuple[ParkedRecord, AioprodError]] = []
     flushed: dict[Partition, None] = {}
     while topic.parked and topic.count and limit > 0:
         limit -= 1
-        record = topic.parked.popleft()
-        if record.withdrawn:
-            continue
-        accumulator.budget.release(record.size, 1)
-        try:
-            batch = accumulator.put(
-                topic,
-                record.key,
-                record.value,
-                record.headers,
-                record.partition,
-                record.timestamp,
-                record.accepted,
-                record.size,
-            )
-        except AioprodError as error:
-            failed.append((record, error))
-        else:
-            batch.waiters.append(record.waiter)
-            record.moved_to = batch
-            # A future refers to its parked record, which would keep it from being freed with its last reference.
-            record.key = record.value = record.waiter = None
-            for barrier in record.barriers or ():
-                batch.hold(barrier)
-                flushed[batch.partition] = None
-        for barrier in record.barriers or ():
-            barrier.release()
+        record = topic.parked[0]
+        if not record.withdrawn:
+            try:
+                batch = _put(accumulator, topic, record)
+            except AioprodError as error:
+                if evict(accumulator, record):
+                    failed.append((record, error))
+            else:
+                if record.barriers:
+                    flushed[batch.partition] = None
+                _moved(accumulator, record, batch)
+        # A partitioner may have cancelled the record's future, by which it has left already.
+        if topic.parked and topic.parked[0] is record:
+            topic.parked.popleft()
     for partition in flushed:
         accumulator.finish(partition, now)
     if topic.count and not topic.parked:
         accumulator.unpark(topic)
-    return failed
+
+
+def _put(accumulator: Accumulator, topic: Topic, record: ParkedRecord) -> Batch:
+    return accumulator.put(
+        topic,
+        record.key,
+        record.value,
+        record.headers,
+        record.partition,
+        record.timestamp,
+        record.accepted,
+        record.size,
+    )
+
+
+def _moved(accumulator: Accumulator, record: ParkedRecord, batch: Batch) -> None:
+    """A parked record was encoded into a batch, which has counted its bytes."""
+    batch.waiters.append(record.waiter)
+    for barrier in record.barriers or ():
+        batch.hold(barrier)
+    evict(accumulator, record)
+    record.moved_to = batch
+    # A future refers to its parked record, which would keep it from being freed with its last reference.
+    record.key = record.value = record.waiter = None
 
 
 def evict(accumulator: Accumulator, record: ParkedRecord) -> bool:

@@ -53,8 +53,8 @@ class BrokerQueue:
     def schedule(self) -> None:
         """Schedule a drain, once until it runs."""
         if not self.scheduled:
-            self.scheduled = True
             self.wake(self)
+            self.scheduled = True
 
     def linger(self, batch: Batch, due: float) -> None:
         """Remember that an open batch must leave at `due`."""
@@ -180,19 +180,20 @@ class Partition:
 
     def enqueue(self, batch: Batch) -> None:
         """Put a finished batch, or one that comes back for a retry, among the queued ones in record order."""
-        batch.state = QUEUED
         at = len(self.queued)
         while at and self.queued[at - 1].serial > batch.serial:
             at -= 1
         self.queued.insert(at, batch)
+        batch.state = QUEUED
 
     def finish(self) -> None:
         """Close the open batch: it takes no more records and may leave."""
-        batch, self.open = self.open, None
+        batch = self.open
         if batch is not None:
+            self.enqueue(batch)
+            self.open = None
             if self.queue is not None:
                 self.queue.unfinished.pop(self, None)
-            self.enqueue(batch)
 
     def dequeue(self, batch: Batch) -> None:
         """Take out a batch that will not be sent from here (again)."""

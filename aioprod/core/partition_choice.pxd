@@ -7,7 +7,7 @@ from aioprod.routing.hashes cimport murmur2_of
 
 @cython.final
 cdef class PartitionChoice:
-    cdef object _partitioner, _on_new_batch, _metadata, _finish
+    cdef object _partitioner, _on_new_batch, _metadata, _finish, _raised
     cdef bint _ignore_keys
     cdef readonly bint is_built_in
     cdef readonly Py_ssize_t full_position

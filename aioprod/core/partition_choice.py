@@ -20,7 +20,8 @@ class PartitionChoice:
     `full_position` is the end of a batch buffer at its full size: if a record may not fit, a partitioner's
     `on_new_batch` is called, and then its `partition` again. Before that `finish` is called with the partition and the
     time: the batch there takes no more records, whatever partition the record goes to, or it would linger although the
-    partitioner left it. `is_built_in`: there is no partitioner object.
+    partitioner left it. `raised` is called with what a partitioner raises. `is_built_in`: there is no partitioner
+    object.
     """
 
     __slots__ = (
@@ -29,6 +30,7 @@ class PartitionChoice:
         "_metadata",
         "_on_new_batch",
         "_partitioner",
+        "_raised",
         "full_position",
         "is_built_in",
     )
@@ -41,6 +43,7 @@ class PartitionChoice:
         ignore_keys: bool,
         full_position: int,
         finish: Callable[[Partition, float], object],
+        raised: Callable[[BaseException], object],
     ) -> None:
         self._partitioner = partitioner
         self._on_new_batch = getattr(partitioner, "on_new_batch", None)
@@ -48,6 +51,7 @@ class PartitionChoice:
         self._ignore_keys = ignore_keys
         self.full_position = full_position
         self._finish = finish
+        self._raised = raised
         self.is_built_in = partitioner is None
 
     def is_sticky(self, has_key: bool, partition: int) -> bool:
@@ -89,7 +93,8 @@ class PartitionChoice:
                     chosen = self._call(topic, key, value)
         except AioprodError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            self._raised(error)
             raise InvalidRecordError(
                 f"The partitioner {_name(self._partitioner)} failed for a record of topic {topic.name!r}: {error!r}."
             ) from error

@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from aioprod._user_code import raise_later
 from aioprod.cluster import MetadataUpdate
 from aioprod.config import ProducerConfig
 from aioprod.core.accumulator import Accumulator
@@ -234,6 +235,9 @@ class Pipeline(ClientListener, BatchEvents):
         """Request another producer id; with transactions the coordinator gives one with the next epoch."""
         if self.producer_id is not None:
             self.producer_id.renew()
+
+    def partitioner_raised(self, error: BaseException) -> None:
+        raise_later(error)
 
     def may_join(self, partition: Partition) -> bool:
         return self._rules.join(partition)

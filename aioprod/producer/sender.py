@@ -106,9 +106,9 @@ class Sender:
 
     def schedule(self, queue: BrokerQueue) -> None:
         """Drain this queue in the next iteration of the loop."""
-        self._scheduled.append(queue)
-        if len(self._scheduled) == 1:
+        if not self._scheduled:
             self._turn(self._serve_scheduled)
+        self._scheduled.append(queue)
 
     def _serve_scheduled(self) -> None:
         """Drain the scheduled queues, as many as the time slice allows."""

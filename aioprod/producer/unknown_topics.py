@@ -10,6 +10,7 @@ from aioprod._error_codes import ErrorCode
 from aioprod.cluster import Metadata
 from aioprod.cluster.topic_errors import topic_error
 from aioprod.core.accumulator import Accumulator
+from aioprod.core.batch import ParkedRecord
 from aioprod.core.parking import evict_first, evict_overdue, move_on
 from aioprod.core.partition import Topic
 from aioprod.errors import (
@@ -99,8 +100,12 @@ class UnknownTopics:
         for topic in list(self._accumulator.parked_topics.values()):
             if topic.count:
                 before = len(topic.parked or ())
-                for record, error in move_on(self._accumulator, topic, now, turn):
-                    self._completions.fail_parked([record], error)
+                failed: list[tuple[ParkedRecord, AioprodError]] = []
+                try:
+                    move_on(self._accumulator, topic, now, turn, failed)
+                finally:
+                    for record, error in failed:
+                        self._completions.fail_parked([record], error)
                 turn -= before - len(topic.parked or ())
                 if topic.parked:
                     due = now

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioprod.core.batch import Batch, Run
+from aioprod.core.batch import Batch, ParkedRecord, Run
 from aioprod.core.lifecycle import (
     complete,
     expired,
@@ -17,7 +19,7 @@ from aioprod.core.lifecycle import (
     requeue,
     withdraw,
 )
-from aioprod.core.parking import evict, evict_overdue, move_on
+from aioprod.core.parking import evict, evict_overdue, withdraw_parked
 from aioprod.core.splitting import split
 from aioprod.core.states import COMPLETED
 from aioprod.errors import InvalidRecordError
@@ -167,7 +169,7 @@ def test_a_flush_lets_everything_leave_and_waits_for_what_was_there() -> None:
     assert not told
     harness.lead({0: 2}, name="new")
     topic = harness.accumulator.topics["new"]
-    assert move_on(harness.accumulator, topic, 0.0, 10) == []
+    assert harness.move_on(topic) == []
     assert not told, "the parked record is in a batch now, and that has no outcome yet"
     (moved,) = harness.drain(2, unfinished=False)
     assert getattr(parked, "moved_to", None) is moved
@@ -202,10 +204,10 @@ def test_parked_records_move_on_in_order_some_at_a_time() -> None:
         harness.append(str(number).encode(), name="new", waiter=number, partition=0)
     harness.lead({0: 1}, name="new")
     topic = harness.accumulator.topics["new"]
-    move_on(harness.accumulator, topic, 0.0, 3)
+    harness.move_on(topic, 3)
     assert [record.waiter for record in topic.parked or ()] == [3, 4]
     harness.append(b"5", name="new", waiter=5, partition=0)
-    move_on(harness.accumulator, topic, 0.0, 10)
+    harness.move_on(topic)
     assert not harness.accumulator.parked_topics
     (batch,) = harness.drain()
     assert values(batch) == [b"0", b"1", b"2", b"3", b"4", b"5"]
@@ -217,10 +219,51 @@ def test_a_parked_record_that_can_not_move_on_is_handed_back() -> None:
     bad = harness.append(name="new", partition=7)
     harness.append(name="new", partition=0)
     harness.lead({0: 1}, name="new")
-    ((record, error),) = move_on(harness.accumulator, harness.accumulator.topics["new"], 0.0, 10)
+    ((record, error),) = harness.move_on(harness.accumulator.topics["new"])
     assert record is bad
     assert isinstance(error, InvalidRecordError)
     assert harness.held()[0] == 1
+
+
+def test_a_parked_record_stays_parked_when_its_batch_can_not_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness()
+    record = harness.append(name="new", partition=0, waiter="W")
+    held = harness.held()
+    harness.lead({0: 1}, name="new")
+    topic = harness.accumulator.topics["new"]
+    with monkeypatch.context() as patch:
+        patch.setattr(harness.metadata, "touch", Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            harness.move_on(topic)
+    assert [parked.waiter for parked in topic.parked or ()] == ["W"]
+    assert harness.held() == held
+    assert harness.drain() == [], "a batch without records"
+    assert not harness.accumulator.incomplete
+    topic.touched_at = -1000.0
+    assert harness.move_on(topic) == []
+    (batch,) = harness.drain()
+    assert (batch.waiters, batch.records, harness.held()[0]) == (["W"], 1, 1)
+    assert getattr(record, "moved_to", None) is batch
+    assert not topic.queue_lengths
+
+
+def test_a_partitioner_that_cancels_the_parked_record_it_is_asked_about() -> None:
+    class Cancels:
+        def partition(self, *_: object) -> int:
+            assert isinstance(record, ParkedRecord)
+            assert withdraw_parked(harness.accumulator, record)
+            return 0
+
+    harness = Harness(partitioner=Cancels())
+    record = harness.append(name="new", waiter="W")
+    behind = harness.append(name="new", partition=0, waiter="B")
+    harness.lead({0: 1}, name="new")
+    assert harness.move_on(harness.accumulator.topics["new"]) == []
+    (batch,) = harness.drain()
+    assert (batch.waiters, harness.held()[0]) == ([None, "B"], 2)
+    assert getattr(behind, "moved_to", None) is batch
+    harness.acknowledge(batch)
+    assert harness.held() == (0, 0)
 
 
 def test_parked_records_are_evicted_once() -> None:

@@ -10,8 +10,10 @@ from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.batch_events import BatchEvents
 from aioprod.core.drain import drain
 from aioprod.core.lifecycle import complete, land, release
-from aioprod.core.partition import BrokerQueue, Partition
+from aioprod.core.parking import move_on
+from aioprod.core.partition import BrokerQueue, Partition, Topic
 from aioprod.core.sequences import Sequences
+from aioprod.errors import AioprodError
 from aioprod.records.headers import NO_HEADERS
 from aioprod.routing.partitioners import Partitioner
 from tests.support.metadata_answers import broker, new_metadata, partition, response, topic
@@ -116,6 +118,12 @@ class Harness(BatchEvents):
         unfinished: bool = True,
     ) -> list[Batch]:
         return drain(self.accumulator, self.accumulator.queue(node_id), now, size_max, raw_max, unfinished)
+
+    def move_on(self, topic: Topic, limit: int = 10) -> list[tuple[ParkedRecord, AioprodError]]:
+        """Move parked records on; those that failed."""
+        failed: list[tuple[ParkedRecord, AioprodError]] = []
+        move_on(self.accumulator, topic, 0.0, limit, failed)
+        return failed
 
     def acknowledge(self, batch: Batch, now: float = 0.0) -> None:
         """Complete a batch as delivered."""
