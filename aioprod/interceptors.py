@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from aioprod._user_code import raise_later
 from aioprod.config import close_instance, describe, instantiate
 from aioprod.errors import AioprodError, ConfigError
 from aioprod.types import ProducerRecord, RecordMetadata
@@ -26,7 +26,8 @@ class ProducerInterceptor:
     """The base of interceptors; any object with at least one of these methods is an interceptor, too.
 
     The methods run on the event loop for every record, so they must be quick; none may be a coroutine function.
-    An error is logged and counted, and the record is sent all the same.
+    An error of any kind is logged and counted, and the record is sent all the same; KeyboardInterrupt and SystemExit
+    end the loop after that.
     """
 
     def configure(self, config: ProducerConfig) -> None:
@@ -77,8 +78,8 @@ class Interceptors:
                 if not isinstance(replacement, ProducerRecord):
                     raise TypeError(f"on_send must return a ProducerRecord, not {type(replacement).__qualname__}")
                 record = replacement
-            except (Exception, asyncio.CancelledError):
-                self._failed(hook)
+            except BaseException as error:
+                self._failed(hook, error)
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: AioprodError | None) -> None:
@@ -86,8 +87,8 @@ class Interceptors:
         for hook in self._on_acknowledgement:
             try:
                 hook(metadata, error)
-            except (Exception, asyncio.CancelledError):
-                self._failed(hook)
+            except BaseException as raised:
+                self._failed(hook, raised)
 
     def on_send_error(self, record: ProducerRecord, partition: int | None, error: AioprodError) -> None:
         """Call `on_acknowledgement` for a record that failed before it was accepted; `partition` may be None."""
@@ -100,15 +101,16 @@ class Interceptors:
         for member in self._members:
             close_instance(member)
 
-    def _failed(self, hook: Callable[..., Any]) -> None:
+    def _failed(self, hook: Callable[..., Any], error: BaseException) -> None:
         self.failures += 1
+        raise_later(error)
         # Each power of two: a hook that fails for every record must not fill the log.
         if self.failures & (self.failures - 1) == 0:
             _logger.warning(
                 "Interceptor %s failed and was skipped (%s of interceptors so far).",
                 describe(hook),
                 "1 failure" if self.failures == 1 else f"{self.failures} failures",
-                exc_info=True,
+                exc_info=error,
             )
 
 

@@ -11,6 +11,7 @@ cdef class Completion:
     cdef readonly RecordCursor cursor
     cdef readonly str topic
     cdef readonly object failure
+    cdef public object waiter
     cdef readonly long long base_offset, append_time
     cdef public Py_ssize_t entry, completed, behind, unwatched
 

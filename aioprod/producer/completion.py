@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from aioprod.core.batch import Batch
+from typing import Any
+
+from aioprod.core.batch import Batch, Run
 from aioprod.producer.failure import Failure, rebuilt
 from aioprod.record_metadata import RecordMetadata, record_metadata
 from aioprod.records.cursor import RecordCursor
@@ -15,7 +17,8 @@ class Completion:
     """One done batch, and how far its records are completed.
 
     `entry` is the index of the next waiter, `completed` how many of its records are completed if it is a run. `behind`
-    is how many records were completed without decoding them: the cursor has yet to skip them.
+    is how many records were completed without decoding them: the cursor has yet to skip them. `waiter` is the entry
+    that is being completed, unless it has its outcome.
     """
 
     __slots__ = (
@@ -29,6 +32,7 @@ class Completion:
         "failure",
         "topic",
         "unwatched",
+        "waiter",
     )
 
     def __init__(self, batch: Batch, base_offset: int, append_time: int, failure: Failure | None) -> None:
@@ -42,6 +46,7 @@ class Completion:
         self.completed = 0
         self.behind = 0
         self.unwatched = 0
+        self.waiter: Any = None
 
     def next_index(self) -> int:
         """The index in the batch of the next record."""
@@ -54,6 +59,15 @@ class Completion:
             self.behind = 0
         self.cursor.next()
         return self.cursor
+
+    def leave_out(self, waiter: Any) -> None:
+        """Go on behind an entry whose completion was interrupted, wherever that was."""
+        waiters = self.batch.waiters
+        if type(waiter) is Run and waiters[self.entry] is waiter:
+            self.entry += 1
+        self.completed = 0
+        records = sum(entry.count if type(entry) is Run else 1 for entry in waiters[: self.entry])
+        self.behind = records - 1 - self.cursor.index
 
     def metadata(self) -> RecordMetadata:
         """The metadata of the record at the cursor."""

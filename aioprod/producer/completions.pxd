@@ -22,8 +22,9 @@ cdef class Completions:
     cdef public list unseen, undelivered
     cdef Py_ssize_t _unseen_left
 
-    @cython.locals(batch=Batch, waiters=list, withdrawn=set, cost=Py_ssize_t, unheard=bint)
     cdef bint _step(self, Completion completion) except -1
+    @cython.locals(batch=Batch, waiters=list, withdrawn=set, cost=Py_ssize_t, unheard=bint)
+    cdef bint _complete_some(self, Completion completion) except -1
     cdef Py_ssize_t _complete_record(self, Completion completion, waiter) except -1
     @cython.locals(count=Py_ssize_t, first=Py_ssize_t, offset="long long", _=Py_ssize_t)
     cdef Py_ssize_t _complete_run(self, Completion completion, Run run) except -1

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from aioprod._user_code import raise_later
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, ParkedRecord, Run
 from aioprod.core.lifecycle import release
@@ -54,8 +55,6 @@ UNSEEN_SLICE = 5000
 """Failed futures that are examined in one iteration of the loop."""
 ONLY_HERE = _references_of_a_local()
 """What `sys.getrefcount` says of an object that nothing but a local variable holds."""
-USER_ERRORS = (Exception, asyncio.CancelledError)
-"""What a callback may raise: also the cancellation of another future whose result it read."""
 TURN_S = 0.005
 """The time that completions may take in one iteration of the loop, however often `run` is called."""
 UNCOUNTED_S = 0.001
@@ -125,21 +124,26 @@ class Completions:
 
         For a `send()` they were not accepted yet: it raises the cause itself.
         """
-        message = ""
+        told = False
         for record in records:
-            if not message:
+            if not told:
+                told = True
                 self._rules.records_failed(cause)
-            message = message or f"A record for topic {record.topic.name!r} was not sent: {cause.message}"
-            waiter = record.waiter
-            if isinstance(waiter, Future) and type(waiter) is not DeliveryFuture:
-                own = cause.again()
-                self._interceptors.on_send_error(self._parked(record), record.partition, own)
-                if not waiter.done():
-                    waiter.set_exception(own)
-            else:
-                self._fail_parked_record(record, message, cause)
+            try:
+                waiter = record.waiter
+                if isinstance(waiter, Future) and type(waiter) is not DeliveryFuture:
+                    own = cause.again()
+                    self._interceptors.on_send_error(self._parked(record), record.partition, own)
+                    if not waiter.done():
+                        waiter.set_exception(own)
+                else:
+                    self._fail_parked_record(record, cause)
+            except BaseException as error:
+                waiter, record.waiter = record.waiter, None
+                self._untold(waiter, NotSentError, record.topic.name, record.partition, error)
 
-    def _fail_parked_record(self, record: ParkedRecord, message: str, cause: AioprodError) -> None:
+    def _fail_parked_record(self, record: ParkedRecord, cause: AioprodError) -> None:
+        message = f"A record for topic {record.topic.name!r} was not sent: {cause.message}"
         self.counts[NotSentError] += 1
         error = kind_of(NotSentError, cause)(
             message,
@@ -153,7 +157,8 @@ class Completions:
             self.undelivered.append(error)
         if self._intercepted:
             self._interceptors.on_send_error(self._parked(record), record.partition, error)
-        if not self._set_error(record.waiter, error, lambda: self._parked(record)):
+        waiter, record.waiter = record.waiter, None
+        if not self._set_error(waiter, error, lambda: self._parked(record)):
             self.report_unwatched(error, self._parked(record))
 
     # --- completing
@@ -203,7 +208,20 @@ class Completions:
         return [completion.batch for completion in self._queue]
 
     def _step(self, completion: Completion) -> bool:
-        """Complete up to `SLICE_COST` worth of records; False when there are more."""
+        """Complete up to `SLICE_COST` worth of records; False when there are more.
+
+        A record that could not be completed, for lack of memory or by a fault in here, fails alone.
+        """
+        try:
+            return self._complete_some(completion)
+        except BaseException as error:
+            waiter, completion.waiter = completion.waiter, None
+            completion.leave_out(waiter)
+            family = UnknownOutcomeError if completion.failure is None else completion.failure.family
+            self._untold(waiter, family, completion.topic, completion.batch.partition.index, error)
+            return False
+
+    def _complete_some(self, completion: Completion) -> bool:
         batch = completion.batch
         waiters = batch.waiters
         failure = completion.failure
@@ -225,6 +243,7 @@ class Completions:
                         self.undelivered.append(failure.error(completion.next_index()))
                 completion.behind += 1
             else:
+                completion.waiter = waiter
                 completion.step()
                 if withdrawn is None or completion.cursor.index not in withdrawn:
                     cost += self._complete_record(completion, waiter)
@@ -247,9 +266,10 @@ class Completions:
             except InvalidStateError:
                 return 1  # It was cancelled: no task is woken.
             return FUTURE_COST
+        completion.waiter = None
         try:
             returned = waiter(metadata, None)
-        except USER_ERRORS as error:
+        except BaseException as error:
             self._faults.raised("on_delivery", waiter, error, completion.place())
             return 1
         if returned is not None:
@@ -260,6 +280,7 @@ class Completions:
         """Complete the next records of a bulk call, some at a time if each is reported; returns what it cost."""
         failure = completion.failure
         count = run.count - completion.completed
+        completion.waiter = run
         if failure is not None or self._intercepted:
             count = min(count, RUN_SLICE)
             for _ in range(count):
@@ -273,6 +294,7 @@ class Completions:
             offset = completion.base_offset + first if completion.base_offset >= 0 else -1
             place = TopicPartition(completion.topic, completion.batch.partition.index)
             run.bulk.complete(place, run, offset, completion.append_time, failure, first)
+            completion.waiter = None
             completion.completed = 0
             completion.entry += 1
         return 1 if failure is None and not self._intercepted else count * FUTURE_COST
@@ -298,6 +320,7 @@ class Completions:
             self._interceptors.on_acknowledgement(completion.metadata(), error)
         if self.undelivered is not None:
             self.undelivered.append(error)
+        completion.waiter = None
         if not self._set_error(waiter, error, completion.record):
             completion.unwatched += 1
             if self._on_error is not None:
@@ -323,9 +346,23 @@ class Completions:
             if returned is UNWATCHED:
                 return False
             self._faults.returned("on_delivery", waiter, returned, place)
-        except USER_ERRORS as raised:
+        except BaseException as raised:
             self._faults.raised("on_delivery", waiter, raised, place)
         return True
+
+    def _untold(
+        self, waiter: Any, family: type[DeliveryError], topic: str, partition: int, cause: BaseException
+    ) -> None:
+        """The outcome of a record could not be handed to its waiter, which gets the cause instead."""
+        raise_later(cause)
+        message = f"The outcome of a record for topic {topic!r} could not be handed to its caller: {cause!r}."
+        error = family(message, topic=topic, partition=partition)
+        error.__cause__ = cause
+        log.error("%s", error, exc_info=cause)
+        if type(waiter) is Run:
+            waiter.bulk.fail(error)
+        elif waiter is not None and not (isinstance(waiter, Future) and waiter.done()):
+            self._set_error(waiter, error, lambda: ProducerRecord(topic, None, partition=partition))
 
     def _close(self, completion: Completion) -> None:
         release(self._accumulator, completion.batch)
@@ -383,7 +420,7 @@ class Completions:
         place = f"a record of topic {record.topic!r}"
         try:
             self._faults.returned("on_error", self._on_error, self._on_error(error, record), place)
-        except USER_ERRORS as raised:
+        except BaseException as raised:
             self._faults.raised("on_error", self._on_error, raised, place)
 
     # --- records and reports

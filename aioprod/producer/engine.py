@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from aioprod._user_code import raise_later
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig, close_instance
 from aioprod.core.accumulator import Accumulator
@@ -34,7 +35,7 @@ from aioprod.producer import unclosed
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.clock import Clock
 from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Ending, Remainder
-from aioprod.producer.completions import USER_ERRORS, Completions
+from aioprod.producer.completions import Completions
 from aioprod.producer.environment import Environment
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
@@ -219,7 +220,8 @@ class Engine:
         for listener in self.metadata_listeners:
             try:
                 listener(cluster)
-            except USER_ERRORS:
+            except BaseException as error:
+                raise_later(error)
                 log.exception("A metadata listener failed")
 
     # --- flush

@@ -348,8 +348,9 @@ class Outcomes:
         if sequences is not None and batch.base_sequence >= 0 and not self._is_orphan(batch):
             sequences.acknowledge(batch)
         self._meters.delivered(batch, now)
-        complete(self._accumulator, batch, now)
+        # In this order there is no moment at which the batch is in no place.
         self._completions.succeed(batch, base_offset, append_time)
+        complete(self._accumulator, batch, now)
 
     def unsendable(self, batches: list[Batch], error: Exception, now: float) -> None:
         """Fail batches for which no request could be made: the broker is too old, or compression failed."""
@@ -374,11 +375,6 @@ class Outcomes:
         """Fail a batch, for the reason `why` in a sentence; `reasons` are those of single records by index."""
         family = failure_family(batch)
         partition = batch.partition
-        sequences = self._accumulator.sequences
-        if sequences is not None and batch.base_sequence >= 0:
-            sequences.lose(batch, is_missing=family is not UnknownOutcomeError)
-        complete(self._accumulator, batch, now)
-        self._meters.failed(batch)
         records, were = counted(batch.records, "record"), "was" if batch.records == 1 else "were"
         failure = Failure(
             family=family,
@@ -395,6 +391,11 @@ class Outcomes:
             reasons=reasons,
         )
         self._completions.fail(batch, failure)
+        sequences = self._accumulator.sequences
+        if sequences is not None and batch.base_sequence >= 0:
+            sequences.lose(batch, is_missing=family is not UnknownOutcomeError)
+        complete(self._accumulator, batch, now)
+        self._meters.failed(batch)
         self._rules.batch_failed(batch, failure.message)
 
     def _fail_stopped(self, batch: Batch, now: float) -> None:

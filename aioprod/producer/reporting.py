@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from aioprod._user_code import raise_later
 from aioprod.config import ProducerConfig, close_instance, instantiate
-from aioprod.producer.completions import USER_ERRORS
 
 __all__ = ["Reporting"]
 
@@ -31,7 +31,8 @@ class Reporting:
         for reporter in self._reporters:
             try:
                 reporter.report(snapshot)
-            except USER_ERRORS:
+            except BaseException as error:
+                raise_later(error)
                 log.exception("A metric reporter failed")
         self._timer = loop.call_later(self._interval_s, self.start, loop)
 

@@ -95,6 +95,11 @@ class Bulk:
         self._pending -= run.count
         self._wake()
 
+    def fail(self, error: AioprodError) -> None:
+        """The outcome of some of its records could not be noted: the call ends with that error."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
     def close(self) -> None:
         """The call has no more records."""
         self._complete = True

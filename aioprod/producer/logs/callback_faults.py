@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aioprod._line_limit import WINDOW_S, LineLimit
+from aioprod._user_code import raise_later
 from aioprod.config import describe
 from aioprod.producer.explain import counted, seconds_of
 
@@ -26,6 +27,7 @@ class CallbackFaults:
 
     def raised(self, name: str, callback: Any, error: BaseException, record: str) -> None:
         """A callback, named `name` in the call that brought it, raised an error; `record` says for which record."""
+        raise_later(error)
         what = f"The {name} callback {_described(callback)}"
         self._log(what, f"raised {type(error).__qualname__}", f"for {record}", error)
 
