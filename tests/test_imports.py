@@ -27,7 +27,7 @@ PRODUCER = {
     "net": "addresses client connection context dialing events link login metadata_refresh pool security settings "
     "slow_calls tasks traffic transport waiters",
     "net.login": "reauthentication",
-    "producer": "backpressure bulk callbacks clock closing completion completions compressor deleted_topics "
+    "producer": "backpressure bulk call_order callbacks clock closing completion completions compressor deleted_topics "
     "delivery_future engine environment explain facade failure guard health lacking logs meters native outcomes "
     "pipeline preparation producer producer_id reporting scheduler sender settings transaction_rules transactions "
     "unclosed unknown_topics",

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from aioprod._shown import shown
 from aioprod.errors import AioprodError, InvalidRecordError, InvalidTopicError, SerializationError, UsageError
 from aioprod.interceptors import PARTITION_MAX, Interceptors
+from aioprod.producer.call_order import CallOrder
 from aioprod.records.headers import NO_HEADERS, encode_headers, header_list
 from aioprod.serializers import Serializer
 from aioprod.types import NO_VALUE, Headers, ProducerRecord, Timestamp, no_value
@@ -71,6 +72,14 @@ def seconds(call: str, timeout: object) -> float | None:
     raise UsageError(f"{call}(timeout={timeout!r}) is not a time: give seconds from 0 on, or None.")
 
 
+def _topic_of(record: ProducerRecord) -> str:
+    """The topic of a record; raises InvalidTopicError unless it is a str."""
+    topic = record.topic
+    if not isinstance(topic, str):
+        raise InvalidTopicError(f"A topic is of type {type(topic).__name__}: give its name as a str.")
+    return topic
+
+
 class Preparation:
     """Runs interceptors and serializers, and checks what comes out.
 
@@ -83,6 +92,7 @@ class Preparation:
         self._interceptors = interceptors
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
+        self._order = CallOrder()
         self.plain = not interceptors and key_serializer is None and value_serializer is None
 
     def accept(self, record: ProducerRecord) -> Prepared:
@@ -114,34 +124,62 @@ class Preparation:
 
     def prepare(self, record: ProducerRecord) -> Prepared:
         """Serialize and check a record; raises SerializationError, InvalidRecordError, or UsageError to be awaited."""
+        topic = _topic_of(record)
+        if self._order.is_waiting(topic):
+            raise UsageError(
+                f"Earlier records for topic {topic!r} wait for their serializer, which this call can't do.",
+                hint="Use `await send()` or `await send_many()`, or send after those calls have returned.",
+            )
         headers = header_list(record.headers)
         key, value = record.key, record.value
         if self._key_serializer is not None:
-            key = self._key_serializer.serialize_now(record.topic, headers, key)
+            key = self._key_serializer.serialize_now(topic, headers, key)
         if self._value_serializer is not None:
-            value = self._value_serializer.serialize_now(record.topic, headers, value)
+            value = self._value_serializer.serialize_now(topic, headers, value)
         return self._checked(record, headers, key, value)
 
     async def prepare_async(self, record: ProducerRecord) -> Prepared:
-        """The same where a serializer may have to be awaited."""
+        """The same where a serializer may have to be awaited, and then the turn of the record in its topic.
+
+        Who appends the record before it awaits anything else keeps the order of the calls.
+        """
+        topic = _topic_of(record)
         headers = header_list(record.headers)
         key, value = record.key, record.value
-        if self._key_serializer is not None:
-            key = self._key_serializer.serialize(record.topic, headers, key)
-            if isinstance(key, Awaitable):
-                key = await key
-        if self._value_serializer is not None:
-            value = self._value_serializer.serialize(record.topic, headers, value)
-            if isinstance(value, Awaitable):
-                value = await value
-        return self._checked(record, headers, key, value)
+        place = self._order.enter(topic) if self._order.is_waiting(topic) else None
+        try:
+            if self._key_serializer is not None:
+                key = self._key_serializer.serialize(topic, headers, key)
+                if isinstance(key, Awaitable):
+                    place = place or self._order.enter(topic)
+                    key = await key
+            if self._value_serializer is not None:
+                value = self._value_serializer.serialize(topic, headers, value)
+                if isinstance(value, Awaitable):
+                    place = place or self._order.enter(topic)
+                    value = await value
+            prepared = self._checked(record, headers, key, value)
+            if place is not None:
+                await place.turn()
+            return prepared
+        finally:
+            if place is not None:
+                place.leave()
+
+    async def turn(self, topic: str | None) -> None:
+        """Wait until the records of earlier calls have their serializers' results; None for those of all topics."""
+        for name in self._order.topics():
+            if topic is None or topic == name:
+                place = self._order.enter(name)
+                try:
+                    await place.turn()
+                finally:
+                    place.leave()
 
     def _checked(self, record: ProducerRecord, headers: Headers, key: Any, value: Any) -> Prepared:
-        topic = record.topic
-        if not isinstance(topic, str):
-            raise InvalidTopicError(f"A topic is of type {type(topic).__name__}: give its name as a str.")
+        topic = str.__str__(record.topic)
         return (
-            str.__str__(topic),
+            topic,
             None if key is None else as_bytes("key", topic, key),
             None if value is None else as_bytes("value", topic, value),
             encode_headers(headers) if headers else NO_HEADERS,
@@ -150,7 +188,8 @@ class Preparation:
         )
 
     def close(self) -> None:
-        """Close the serializers."""
+        """Close the serializers, and end all waiting for a turn."""
+        self._order.close()
         for serializer in (self._key_serializer, self._value_serializer):
             if serializer is not None:
                 serializer.close()

@@ -38,6 +38,7 @@ async def send_arrow(engine: Engine, data: object, topic: str | None) -> SendRes
         transaction = engine.guard.transaction
         if topic is not None:
             await engine.topics.known(topic, engine.max_block_s)
+        await engine.preparation.turn(topic)
         call = _Call(engine, topic, transaction)
         try:
             async with aclosing(_chunks(engine, source)) as chunks:
