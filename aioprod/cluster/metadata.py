@@ -9,12 +9,13 @@ the rest stays due. `cluster` is composed on first access after a change, from t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aioprod.cluster.model import Cluster, Node
+from aioprod.cluster.names import address_fault
 from aioprod.cluster.topic_metadata import (
     FINAL_ERRORS,
     KnownPartition,
@@ -45,13 +46,22 @@ class MetadataUpdate:
 
     `changed_topics`: topics whose partitions, leaders, epochs or id changed, and idle topics that were dropped.
     `recreated`: topics with a new id, so another topic of the same name. `errors`: error codes by topic. `error`: why
-    the whole response is invalid; it changed nothing then.
+    the whole response is invalid; it changed nothing then. `unusable`: what is wrong with the addresses of brokers that
+    were left out, by id.
     """
 
     changed_topics: AbstractSet[str] = frozenset()
     recreated: AbstractSet[str] = frozenset()
     errors: Mapping[str, ErrorCode | int] = field(default_factory=dict)
     error: AioprodError | None = None
+    unusable: Mapping[int, str] = field(default_factory=dict)
+
+    def after(self, earlier: MetadataUpdate | None) -> MetadataUpdate:
+        """This update together with an earlier one."""
+        if earlier is None:
+            return self
+        changed, recreated = self.changed_topics | earlier.changed_topics, self.recreated | earlier.recreated
+        return replace(self, changed_topics=changed, recreated=recreated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +201,15 @@ class Metadata:
     ) -> bool:
         """Apply the leader that a Produce or Fetch response named (KIP-951); return whether it was applied.
 
-        Its epoch has to be newer than ours, and the broker known or described by `endpoint`.
+        Its epoch has to be newer than ours, and the broker known or described by `endpoint`. It counts until
+        responses name another one (`LowerEpochs`): a hint alone confirms no epoch.
         """
         known = self._topics.get(tp.topic)
         old = None if known is None else known.partitions.get(tp.partition)
         if known is None or old is None or leader_id < 0 or leader_epoch <= old.leader_epoch:
             return False
         leader = endpoint or self._nodes.get(leader_id)
-        if leader is None:
+        if leader is None or address_fault(leader.host, leader.port) is not None:
             return False
         known.last_used = now
         self._set_nodes({**self._nodes, leader_id: leader})
@@ -285,7 +296,10 @@ class Metadata:
 
         A `late` one belongs to an earlier request than the last: `hedge` was called in between.
         """
-        error = response_error(response)
+        unusable = {
+            row.node_id: fault for row in response.brokers if (fault := address_fault(row.host, row.port)) is not None
+        }
+        error = response_error(response, unusable)
         if error is not None:
             if not late:
                 self.handle_failure(error, now)
@@ -298,7 +312,7 @@ class Metadata:
         self.last_success = now
         self.last_failure = None
         self.version += 1
-        changed, is_news = self._apply_brokers(response)
+        changed, is_news = self._apply_brokers(response, unusable)
         recreated: set[str] = set()
         errors: dict[str, ErrorCode | int] = {}
         table = NodeTable(self._nodes)
@@ -326,7 +340,7 @@ class Metadata:
         elif not request.more:
             self._unchanged += 1
         self._schedule(request, now)
-        return MetadataUpdate(frozenset(changed), frozenset(recreated), errors)
+        return MetadataUpdate(frozenset(changed), frozenset(recreated), errors, unusable=unusable)
 
     @property
     def is_behind(self) -> bool:
@@ -360,9 +374,13 @@ class Metadata:
         self._topics_due_at = min((self._topics[name].due_at for name in self._pending), default=math.inf)
         self._is_due_stale = False
 
-    def _apply_brokers(self, response: MetadataResponse) -> tuple[set[str], bool]:
+    def _apply_brokers(self, response: MetadataResponse, unusable: Collection[int]) -> tuple[set[str], bool]:
         """Apply the brokers; return the topics whose partitions changed, and whether anything changed."""
-        nodes = {row.node_id: Node(row.node_id, row.host, row.port, row.rack) for row in response.brokers}
+        nodes = {
+            row.node_id: Node(row.node_id, row.host, row.port, row.rack)
+            for row in response.brokers
+            if row.node_id not in unusable
+        }
         cluster_id = response.cluster_id or self._cluster_id
         new = (nodes, cluster_id, response.controller_id)
         if new == (self._nodes, self._cluster_id, self._controller_id):

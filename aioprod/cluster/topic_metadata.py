@@ -26,6 +26,8 @@ __all__ = [
 FINAL_ERRORS: Final = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 """Errors that a retry does not change, and that leave no partitions to send to."""
 
+_ADVERTISED: Final = "Check the brokers' advertised.listeners."
+
 
 class KnownPartition(NamedTuple):
     """A partition as the brokers described it. `leader_id` stays while that broker is down: it may come back."""
@@ -194,11 +196,14 @@ def _names_with(topics: Mapping[str, KnownTopic], error: ErrorCode) -> list[str]
     return [name for name, topic in topics.items() if topic.error == error]
 
 
-def response_error(response: MetadataResponse) -> AioprodError | None:
+def response_error(response: MetadataResponse, unusable: Mapping[int, str]) -> AioprodError | None:
     """Why the whole response is invalid, None if it is valid."""
     code = ErrorCode.of(response.error_code)
     if code != ErrorCode.NONE:
         return BrokerError(f"A broker answered Metadata with {ErrorCode.said(code)}.", code=code)
     if not response.brokers:
         return ProtocolError("A broker described the cluster without naming a single broker: it may still be starting.")
+    if all(row.node_id in unusable for row in response.brokers):
+        fault = next(iter(unusable.values()))
+        return ProtocolError(f"No broker of the metadata has an address that can be used: {fault}.", hint=_ADVERTISED)
     return None

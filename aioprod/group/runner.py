@@ -24,8 +24,10 @@ from aioprod.group.membership import (
 )
 from aioprod.group.poll_gate import PollGate
 from aioprod.group.stall_monitor import StallMonitor
+from aioprod.messages.negotiation import ByVersion
 from aioprod.net import Coordinator
 from aioprod.net.session import Session
+from aioprod.wire.schema import Request
 
 __all__ = ["AssignmentHandler", "Runner"]
 
@@ -205,8 +207,14 @@ class Runner:
         except AioprodError as error:
             self._membership.request_failed(error, self._clock())
         else:
-            self._membership.response_received(response, self._clock())
+            try:
+                self._membership.response_received(response, self._clock())
+            except Exception as error:  # of any type: it is the coordinator's failure
+                self._membership.request_failed(self._unforeseen(step.request, error), self._clock())
         self.wake()
+
+    def _unforeseen(self, request: Request[Any] | ByVersion[Any], error: Exception) -> AioprodError:
+        return self._session.client.unforeseen.failure(f"Applying the answer to {request.NAME}", error)
 
     # --- topics
 
@@ -278,7 +286,10 @@ class Runner:
             except AioprodError as error:
                 self._membership.heartbeat_failed(error, self._clock())
             else:
-                self._membership.heartbeat_response_received(response, self._clock())
+                try:
+                    self._membership.heartbeat_response_received(response, self._clock())
+                except Exception as error:  # of any type: it is the coordinator's failure
+                    self._membership.heartbeat_failed(self._unforeseen(request, error), self._clock())
             self.wake()
 
 

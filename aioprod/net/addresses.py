@@ -47,7 +47,7 @@ async def canonical_addresses(loop: asyncio.AbstractEventLoop, addresses: tuple[
             for endpoint in await resolve(loop, address):
                 host, _ = await loop.getnameinfo(endpoint.address)  # type: ignore[arg-type]  # typeshed lacks IPv6 tuples
                 found[host, address[1]] = None
-        except OSError:
+        except Exception:  # of any type: connecting fails in the same way, and says why
             found[address] = None
     return tuple(found)
 

@@ -60,7 +60,7 @@ class Client(ClientListener):
     """The connections and the metadata of one cluster.
 
     `metadata` has the brokers, topics and partitions, `authentications` counts TLS handshakes and log-ins, `traffic`
-    requests and bytes by broker.
+    requests and bytes by broker, `unforeseen` takes errors of one broker that nobody foresaw.
     `link(node_id)` returns the link to a broker, None if the metadata did not contain it at the last `poll`; that of a
     broker that has vanished from the metadata is kept for a while, but is never ready.
     """
@@ -101,6 +101,7 @@ class Client(ClientListener):
         )
         self.authentications = context.authentications
         self.traffic = context.traffic
+        self.unforeseen = context.unforeseen
         self._links = LinkPool(context)
         self.link: Callable[[int], BrokerLink | None] = self._links.get
         self._rotation = rotation_of(self._links, context)
@@ -391,7 +392,10 @@ class Client(ClientListener):
             self.metadata.request_update(self._clock())
         self._notify()
         if not link.is_bootstrap:
-            self._listener.link_lost(link, error)
+            try:
+                self._listener.link_lost(link, error)
+            except Exception as bug:  # of any type: the link is lost already
+                self.unforeseen.failure(f"The listener of the client, which heard that {link.peer} is lost,", bug)
 
     def link_writable(self, link: BrokerLink) -> None:
         self._notify()

@@ -48,7 +48,7 @@ class BrokerConnection:
     `address` and `tls` are what it connected with; `node_id` is the broker's, negative for a bootstrap server.
     `is_ready`: it was ready once. `is_held`: another connection is about to take over. `closed`: it accepts no more
     requests; those in flight are completed when the transport is closed. `wake_at(when)` is called with each new
-    deadline, in monotonic seconds, and `failed` with the exception of a callback.
+    deadline, in monotonic seconds, and `failed` with an error whose cause is what a callback raised.
     """
 
     versions: ApiVersions
@@ -227,7 +227,11 @@ class BrokerConnection:
         self._traffic.sent(len(header) + size)
         if expect_response:
             data = [header, *parts]
-            self._transport.writelines(data if self.tls is None else _joined(data))
+            try:
+                self._transport.writelines(data if self.tls is None else _joined(data))
+            except Exception as error:  # the request fails with those before it, when the transport is closed
+                self._abort_after(error)
+                return
             deadline = self._state.newest_deadline
             if deadline < self._polled_by:
                 # Later requests need no call: `expire` looks at all of them.
@@ -333,11 +337,14 @@ class BrokerConnection:
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not checked with isinstance: the transports of uvloop are not asyncio's.
         self._transport = cast(asyncio.Transport, transport)
-        name = transport.get_extra_info("sockname")
-        self.local = "" if name is None else text_of(name[:2])
-        self._state.open(self._clock())
-        self._owner.connection_made(self)
-        self._write_own()
+        try:
+            name = transport.get_extra_info("sockname")
+            self.local = "" if name is None else text_of(name[:2])
+            self._state.open(self._clock())
+            self._owner.connection_made(self)
+            self._write_own()
+        except Exception as error:  # asyncio would only log it
+            self._abort_after(error)
 
     def _write_own(self) -> None:
         """Write the output of the start-up or the log-in."""
@@ -410,9 +417,12 @@ class BrokerConnection:
             try:
                 exchange.complete(None, error)
             except Exception as bug:  # the other requests must fail all the same
-                self._failed(bug)
+                self._failed(self._internal(bug))
         self._gone.set_result(None)
-        self._owner.connection_lost(self, None if self._shut else error)
+        try:
+            self._owner.connection_lost(self, None if self._shut else error)
+        except Exception as bug:  # asyncio would only log it
+            self._failed(self._internal(bug))
 
     def _report(self, event: Callable[[BrokerConnection], None]) -> None:
         try:
@@ -425,12 +435,16 @@ class BrokerConnection:
         if isinstance(error, AioprodError):
             self.abort(error)
             return
+        failure = self._internal(error)
+        self.abort(failure)
+        self._failed(failure)
+
+    def _internal(self, error: Exception) -> BrokerConnectionError:
         failure = BrokerConnectionError(
             f"The connection to {self.peer} was aborted after an internal error: {type(error).__name__}."
         )
         failure.__cause__ = error
-        self.abort(failure)
-        self._failed(error)
+        return failure
 
 
 def _joined(parts: Sequence[Buffer]) -> list[Buffer]:

@@ -12,6 +12,7 @@ from aioprod.metrics import Histogram
 from aioprod.net.settings import ClientSettings
 from aioprod.net.tasks import Supervisor
 from aioprod.net.traffic import TrafficOfBrokers
+from aioprod.net.unforeseen import Unforeseen
 
 if TYPE_CHECKING:
     from aioprod.net.events import ClientListener
@@ -54,8 +55,9 @@ class Authentications:
 class ClientContext:
     """What all links of one client share.
 
-    `tasks` also takes what a callback raised. `wake_at` has the client polled at a time in monotonic seconds. `events`
-    is the client itself, which reports on to `listener`, the object of its user.
+    `unforeseen` takes the errors of one broker that nobody foresaw; an exception that leaves a task ends the client.
+    `wake_at` has the client polled at a time in monotonic seconds. `events` is the client itself, which reports
+    on to `listener`, the object of its user.
     """
 
     settings: ClientSettings
@@ -70,6 +72,7 @@ class ClientContext:
     logins: Logins | None = None
     authentications: Authentications = field(default_factory=Authentications)
     traffic: TrafficOfBrokers = field(default_factory=TrafficOfBrokers)
+    unforeseen: Unforeseen = field(default_factory=Unforeseen)
 
     @property
     def is_secured(self) -> bool:

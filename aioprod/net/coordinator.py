@@ -119,6 +119,7 @@ class Coordinator:
             try:
                 node_id = await self._find(left_s)
                 response = await self._send(versioned, node_id, min(left_s, patience_s))
+                code = self._code_of(response, error_of)
             except (BrokerConnectionError, ProtocolError) as error:
                 self.sent_at = None
                 last_error = prefer_specific_error(last_error, error, was_cut_off=left_s <= patience_s)
@@ -126,7 +127,6 @@ class Coordinator:
                 self._lost(node_id)
             else:
                 self.sent_at = None
-                code = ErrorCode.of(error_of(response))
                 if code not in COORDINATOR_RETRIABLE or not isinstance(code, ErrorCode):
                     self.last_error = None
                     return response
@@ -137,6 +137,14 @@ class Coordinator:
             await self.pause(tries, deadline)
             tries += 1
         raise self._overdue(message.NAME, last_error) from last_error
+
+    def _code_of(self, response: ResponseT, error_of: Callable[[ResponseT], int]) -> ErrorCode | int:
+        try:
+            return ErrorCode.of(error_of(response))
+        except Exception as error:  # of any type: it is the coordinator's failure
+            raise self._client.unforeseen.failure(
+                f"Reading what the coordinator of {self._subject} said", error
+            ) from error
 
     def _overdue(self, name: str, last_error: AioprodError | None) -> RequestTimedOutError:
         """The error of a request whose time is over; the last error may be old, so it says how brokers are now, too."""

@@ -73,7 +73,7 @@ async def dial(
             context.loop,
             context.clock,
             context.wake_at,
-            context.tasks.failed,
+            context.unforeseen.log,
             tls,
             context.traffic.of(target.node.id),
         )

@@ -3,7 +3,7 @@
 A `BrokerConnection` reports to its owner: the `BrokerLink` that uses it, or the `Handover` that prepares it. A link
 reports to its `Client`, which wakes the waiting requests and calls the `ClientListener` of its user. Responses take the
 short way, from the link to the listener. Timers and bugs are not events: `ClientContext.wake_at` has the client polled
-at a time, and `Supervisor.failed` takes what a callback raised.
+at a time, and `Unforeseen` takes what a callback raised: it costs one connection.
 """
 
 from __future__ import annotations
@@ -70,4 +70,4 @@ class ClientListener:
         """Call `poll` soon."""
 
     def failed(self, error: BaseException) -> None:
-        """A background task or a callback raised an unexpected exception."""
+        """The client has ended by an exception that no broker is to blame for."""

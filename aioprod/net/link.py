@@ -173,6 +173,14 @@ class BrokerLink(ConnectionOwner):
             return f"{self.peer} {stage} for {now - self.connecting_since:.1f} s"
         return f"{self.peer} is {self.state.value}"
 
+    def break_off(self, error: Exception) -> None:
+        """Something that nobody foresaw happened to this link: reconnect after the backoff."""
+        failure = self._context.unforeseen.failure(self.peer, error)
+        if self.connection is not None:
+            self.connection.abort(failure)
+        elif self.state is not LinkState.BACKOFF:
+            self._failed(failure)
+
     # --- changes of the metadata
 
     def follow(self, node: Node) -> None:
@@ -277,8 +285,8 @@ class BrokerLink(ConnectionOwner):
     async def _connect(self) -> None:
         try:
             await dial(self._context, self, self, self.session.credentials, self.attempts)
-        except (BrokerConnectionError, AuthenticationError, ConfigError) as error:
-            self._attempt_failed(error)
+        except Exception as error:  # of any type: it is this broker's failure, not that of the client
+            self._attempt_failed(self._context.unforeseen.failure(f"Connecting to {self.peer}", error))
 
     def _attempt_ended(self, attempt: asyncio.Task[None]) -> None:
         # Not in `_connect`: a task that is cancelled before its first step runs none of it.

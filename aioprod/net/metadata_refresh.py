@@ -7,7 +7,9 @@ A frozen broker accepts a request and never answers. So a request without a resp
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
+from collections.abc import Mapping
 from typing import Final
 
 from aioprod.cluster import Metadata, MetadataUpdate
@@ -23,6 +25,9 @@ __all__ = ["HEDGE_S", "MetadataRefresh"]
 
 HEDGE_S: Final = 0.5
 """How long a response may take before the request is hedged; doubled after each hedge, without jitter or limit."""
+
+
+_logger = logging.getLogger("aioprod.net")
 
 
 class MetadataRefresh:
@@ -44,12 +49,22 @@ class MetadataRefresh:
         self._hedge_at = math.inf
         self._resolving = False
         self._bootstrap_after = -math.inf
+        self._untold: MetadataUpdate | None = None
+        self._unusable: Mapping[int, str] = {}
 
     def poll(self, now: float) -> float:
         """Send the request if it is due and a link is ready, else connect; returns when something is due next."""
+        try:
+            return self._poll(now)
+        except Exception as error:  # of any type: it is tried again after the backoff
+            return self._unforeseen("The refresh of the metadata", error)
+
+    def _poll(self, now: float) -> float:
         self.update_links()
+        if self._untold is not None:
+            self._tell(MetadataUpdate())
         if self._metadata.is_behind:
-            self._context.events.metadata_changed(MetadataUpdate(self._metadata.rebind()))
+            self._tell(MetadataUpdate(self._metadata.rebind()))
             return now
         due = self._hedge_at if self._metadata.is_refreshing else self._metadata.next_refresh(now)
         if due > now:
@@ -106,22 +121,53 @@ class MetadataRefresh:
         serial: int,
     ) -> None:
         """Apply the response. By `serial` it is late if the request was hedged since; it is applied all the same."""
-        clock = self._context.clock
         try:
-            answer = await response
+            try:
+                answer = await response
+            finally:
+                self._unanswered.discard(connection)
+            self._apply(answer, link, version, serial)
         except AioprodError as error:
             self._not_answered(link, error, serial)
-            return
-        finally:
-            self._unanswered.discard(connection)
-        update = self._metadata.handle_response(answer, clock(), version=version, late=serial != self._serial)
+        except Exception as error:  # of any type: it is this broker's failure, and another one is asked
+            self._unforeseen(f"Applying the metadata of {link.peer}", error)
+            self._avoid = link.node.id
+
+    def _apply(self, answer: MetadataResponse, link: BrokerLink, version: int, serial: int) -> None:
+        now = self._context.clock()
+        update = self._metadata.handle_response(answer, now, version=version, late=serial != self._serial)
         if update.error is not None:
             self._failed(link, update.error)
             return
         self.error = self._avoid = self._due_since = None
+        self._warn_of(update.unusable)
         self.update_links()
-        self._context.events.metadata_changed(update)
-        self._context.wake_at(clock())
+        self._tell(update)
+        self._context.wake_at(now)
+
+    def _tell(self, update: MetadataUpdate) -> None:
+        """Report a change, with those whose report has raised: nobody else would report them again."""
+        update, self._untold = update.after(self._untold), None
+        try:
+            self._context.events.metadata_changed(update)
+        except Exception:
+            self._untold = update
+            raise
+
+    def _unforeseen(self, what: str, error: Exception) -> float:
+        """Take the failure of a refresh that nobody foresaw: all is requested again; returns when."""
+        now = self._context.clock()
+        self.error = self._context.unforeseen.failure(what, error)
+        self._metadata.handle_failure(self.error, now)
+        self._metadata.request_update(now)
+        due = self._metadata.next_refresh(now)
+        self._context.wake_at(due)
+        return due
+
+    def _warn_of(self, unusable: Mapping[int, str]) -> None:
+        for node_id in unusable.keys() - self._unusable.keys():
+            _logger.warning("Broker %d is left out: the metadata gives it %s", node_id, unusable[node_id])
+        self._unusable = unusable
 
     def _not_answered(self, link: BrokerLink, error: AioprodError, serial: int) -> None:
         if serial == self._serial:

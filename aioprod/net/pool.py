@@ -139,7 +139,14 @@ class LinkPool:
 
     def poll(self, now: float) -> float:
         """Do what is due on each link; returns when something is due next."""
-        return min((link.poll(now) for link in list(self._links.values())), default=math.inf)
+        return min((self._poll_one(link, now) for link in list(self._links.values())), default=math.inf)
+
+    def _poll_one(self, link: BrokerLink, now: float) -> float:
+        try:
+            return link.poll(now)
+        except Exception as error:  # of any type: it is this broker's failure, not that of the client
+            link.break_off(error)
+            return link.backoff_until
 
     async def close(self, flush_s: float) -> None:
         """Close all connections; what is not flushed after `flush_s` seconds is dropped."""

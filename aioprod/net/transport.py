@@ -54,8 +54,10 @@ async def open_connection(
         _, protocol = await loop.create_connection(
             cast(Any, make_protocol), sock=connected, **_tls_options(address, settings, tls)
         )
-    except OSError as error:
+    except Exception as error:
         connected.close()
+        if not isinstance(error, OSError):
+            raise
         if tls is not None:
             raise tls.failure(error, text_of(address)) from error
         # The peer reset the connection just after it was accepted.

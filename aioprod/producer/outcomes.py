@@ -29,6 +29,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse
+from aioprod.net.unforeseen import Unforeseen
 from aioprod.producer.closing import Ending
 from aioprod.producer.completions import Completions
 from aioprod.producer.explain import Explainer, counted
@@ -107,6 +108,7 @@ class Outcomes:
         rules: TransactionRules,
         backoff: Callable[[int], float],
         scheduler: Scheduler,
+        unforeseen: Unforeseen,
     ) -> None:
         self._settings = settings
         self._accumulator = accumulator
@@ -115,6 +117,7 @@ class Outcomes:
         self._rules = rules
         self._backoff = backoff
         self._scheduler = scheduler
+        self._unforeseen = unforeseen
         self.explainer = explainer
         self.event_log = event_log
         self._retries_stopped: tuple[str, AioprodError] | None = None
@@ -129,8 +132,9 @@ class Outcomes:
         """
         try:
             response = decode(ProduceResponse, version, body)
-        except ProtocolError as error:
-            self.lost(batches, error, now)
+        except Exception as error:  # of any type: it is this broker's failure
+            what = f"Reading the Produce response of broker {batches[0].broker}"
+            self.lost(batches, self._unforeseen.failure(what, error), now)
             return 0
         answers: dict[tuple[object, int], PartitionProduceResponse] = {
             (topic.topic_id.bytes if version >= FIRST_WITH_TOPIC_IDS else topic.name, answer.index): answer
@@ -247,6 +251,9 @@ class Outcomes:
         """Send to the newer leader at once, if the answer names one (KIP-951)."""
         partition = TopicPartition(batch.partition.topic.name, batch.partition.index)
         hint = answer.current_leader
+        if hint.leader_id == batch.broker:
+            # It has just said that it is not the leader: a higher epoch makes that no better, and the backoff holds.
+            return
         metadata = self._accumulator.metadata
         if metadata.apply_leader_hint(partition, hint.leader_id, hint.leader_epoch, endpoints.get(hint.leader_id), now):
             self._accumulator.update_topics([partition.topic], now)

@@ -125,6 +125,7 @@ class Pipeline(ClientListener, BatchEvents):
             rules=rules,
             backoff=self.client.backoff_s,
             scheduler=self.scheduler,
+            unforeseen=self.client.unforeseen,
         )
         self.topics = UnknownTopics(
             accumulator, self.completions, clock=clock, guard=guard, describe=self.client.describe
@@ -209,6 +210,12 @@ class Pipeline(ClientListener, BatchEvents):
             due = queue.next_due()
         return due if due is not None and due > now else None
 
+    def _complete(self) -> None:
+        try:
+            self.completions.run()
+        except Exception as error:  # of our own making: no waiter may be left
+            self._on_failure(error)
+
     # --- BatchEvents
 
     def queue_ready(self, queue: BrokerQueue) -> None:
@@ -252,13 +259,13 @@ class Pipeline(ClientListener, BatchEvents):
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
         self._meters.disconnected(link.node.id)
         self._outages.lost(link, error)
-        self.completions.run()
+        self._complete()
         self.scheduler.wake()
 
     def link_data(self, link: BrokerLink) -> None:
         """Refill the wire first, then complete the records that were acknowledged."""
         self.sender.refill(link.node.id)
-        self.completions.run()
+        self._complete()
         self.sender.rest()
 
     def link_writable(self, link: BrokerLink) -> None:

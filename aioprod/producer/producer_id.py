@@ -90,10 +90,11 @@ class ProducerIdKeeper:
             try:
                 await self._request()
                 return
-            except AioprodError as error:
-                if not may_pass(error):
+            except Exception as error:
+                failure = self._client.unforeseen.failure("The request for a producer id", error)
+                if not may_pass(failure):
                     raise
-                on_error(error)
+                on_error(failure)
             attempts += 1
             await asyncio.sleep(self._client.backoff_s(attempts - 1))
 

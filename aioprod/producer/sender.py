@@ -263,6 +263,12 @@ class Sender:
         now = self._clock()
         if self._busy_since == 0.0:
             self._busy_since = now
+        try:
+            self._apply(sent, body, error, now)
+        except Exception as failure:  # of our own making, as what the peer sent has been read: no waiter may be left
+            self._on_failure(failure)
+
+    def _apply(self, sent: Sent, body: Buffer | None, error: AioprodError | None, now: float) -> None:
         batches = sent.batches
         if body is None:
             assert error is not None

@@ -128,7 +128,7 @@ async def test_a_bug_in_a_callback_is_reported_and_ends_the_connection() -> None
         future = connection.request(ALL)
         with pytest.raises(BrokerConnectionError, match=r"aborted after an internal error: ValueError\."):
             await future
-        assert [str(error) for error in owner.failures] == ["bug"]
+        assert [str(error.__cause__) for error in owner.failures] == ["bug"]
 
 
 async def test_a_bug_in_a_listener_is_reported_and_ends_the_connection() -> None:
@@ -136,7 +136,7 @@ async def test_a_bug_in_a_listener_is_reported_and_ends_the_connection() -> None
         owner.bug = ValueError("bug")
         await connection.request(ALL)
         await owner.lost.wait()
-        assert owner.failures == [owner.bug]
+        assert [error.__cause__ for error in owner.failures] == [owner.bug]
         assert isinstance(owner.error, BrokerConnectionError)
 
 
@@ -153,7 +153,7 @@ async def test_a_bug_in_one_callback_does_not_keep_the_end_from_the_others() -> 
         connection.abort(BrokerConnectionError("enough"))
         await owner.lost.wait()
         assert [str(error) for error in told] == ["enough"]
-        assert [str(error) for error in owner.failures] == ["bug"]
+        assert [str(error.__cause__) for error in owner.failures] == ["bug"]
 
 
 async def test_a_callback_may_end_the_connection() -> None:

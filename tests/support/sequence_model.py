@@ -20,6 +20,7 @@ from aioprod.core.sequences import Sequences
 from aioprod.errors import BrokerConnectionError, DeliveryError, UnknownOutcomeError
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse
+from aioprod.net.unforeseen import Unforeseen
 from aioprod.producer.failure import Failure
 from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters
@@ -148,6 +149,7 @@ class Model(BatchEvents):
             rules=TransactionRules(),
             backoff=lambda step: 0.0,
             scheduler=SimpleNamespace(wake=lambda: None),  # type: ignore[arg-type]
+            unforeseen=Unforeseen(),
         )
         self.log = ModelLog()
         self.wire: deque[tuple[list[Batch], bytes]] = deque()

@@ -147,13 +147,18 @@ class LoginSession:
                 if not login.is_of_same(connection.login) or connection.session_lifetime_s < _IN_PLACE_S:
                     await self._owner.hand_over(login)
                     return
-            except AioprodError as error:
-                self._not_renewed(connection, error)
+            except Exception as error:  # of any type: the session lasts until its end, and the client goes on
+                self._not_renewed(
+                    connection, self._context.unforeseen.failure(f"The log-in at {connection.peer}", error)
+                )
                 return
             if self._is_in_use(connection):
                 self._began_at = self._context.clock()
                 self._renewed = renewed = self._context.loop.create_future()
-                connection.renew(login)
+                try:
+                    connection.renew(login)
+                except Exception as error:  # of any type: its log-in is half done
+                    connection.abort(self._context.unforeseen.failure(f"The log-in at {connection.peer}", error))
                 await renewed
 
     def _is_in_use(self, connection: BrokerConnection) -> bool:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from aioprod.errors import AioprodError, AuthenticationError, ConfigError, UsageError
+from aioprod.errors import AioprodError, ConfigError, UsageError
 from aioprod.net.context import ClientContext
 from aioprod.net.link import BrokerLink
 from aioprod.net.tls.contexts import Files, TlsContexts
@@ -84,9 +84,10 @@ class Rotation:
                 for source in (self._context.tls, self._context.logins):
                     if source is not None:
                         await source.reload()
-            except (AuthenticationError, ConfigError) as error:
-                _logger.warning("There are no new credentials, so the old ones stay in use: %s", error)
-                errors.append(error)
+            except Exception as error:  # of any type: the client goes on with what it has
+                failure = self._context.unforeseen.failure("Reading the credentials", error)
+                _logger.warning("There are no new credentials, so the old ones stay in use: %s", failure)
+                errors.append(failure)
                 return
             for link in list(self._links):
                 errors += await self._replace(link)
@@ -94,13 +95,14 @@ class Rotation:
     async def _replace(self, link: BrokerLink) -> list[AioprodError]:
         try:
             await link.use_new_credentials()
-        except AioprodError as error:
+        except Exception as error:  # of any type: it is this broker's failure, and the others follow
+            failure = self._context.unforeseen.failure(f"The new connection to {link.peer}", error)
             _logger.warning(
                 "%s does not accept a connection with the new credentials, so the old one stays in use: %s",
                 link.peer,
-                error,
+                failure,
             )
-            return [error]
+            return [failure]
         return []
 
     async def _look(self, tls: TlsContexts) -> None:
@@ -110,12 +112,15 @@ class Rotation:
         """
         next_s = LOOK_S
         async with self._changing:
-            files = await tls.files()
-            if files != self._seen:
-                self._seen = files
-                next_s = STABLE_S
-            else:
-                await self._follow_files(tls)
+            try:
+                files = await tls.files()
+                if files != self._seen:
+                    self._seen = files
+                    next_s = STABLE_S
+                else:
+                    await self._follow_files(tls)
+            except Exception as error:  # of any type: they are looked at again
+                self._context.unforeseen.failure("Looking at the files of certificates", error)
         self._look_at = self._context.clock() + next_s
         self._context.wake_at(self._look_at)
 

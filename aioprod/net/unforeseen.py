@@ -1,0 +1,40 @@
+"""Errors that nobody foresaw, of whatever type: each is the failure of one broker, which is tried again.
+
+A client that ended by one of them would fail for all brokers, until its process restarts, by what one of them sent.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from aioprod.errors import AioprodError, BrokerConnectionError
+
+__all__ = ["Unforeseen"]
+
+_LOGGED_MAX = 100
+
+_logger = logging.getLogger("aioprod.net")
+
+
+class Unforeseen:
+    """Makes such an error the failure of a broker, and logs each kind once, with its traceback."""
+
+    def __init__(self) -> None:
+        self._logged: set[str] = set()
+
+    def failure(self, what: str, error: Exception) -> AioprodError:
+        """`what` failed by `error`: that itself if it is one of ours, else a BrokerConnectionError with it as cause."""
+        if isinstance(error, AioprodError):
+            return error
+        failure = BrokerConnectionError(f"{what} failed by an internal error: {type(error).__name__}.")
+        failure.__cause__ = error
+        self.log(failure)
+        return failure
+
+    def log(self, failure: BaseException) -> None:
+        """Log a failure whose cause nobody foresaw; the same one at the next attempt is logged for debugging."""
+        text = str(failure)
+        level = logging.DEBUG if text in self._logged else logging.ERROR
+        if len(self._logged) < _LOGGED_MAX:
+            self._logged.add(text)
+        _logger.log(level, "%s The client goes on, and tries again.", text, exc_info=failure.__cause__ or failure)
