@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from aioprod.cluster.lower_epochs import LowerEpochs
 from aioprod.cluster.model import Cluster, Node, PartitionInfo
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -76,16 +77,6 @@ def partitions_of(topic: MetadataResponseTopic, table: NodeTable, *, epochs: boo
     return partitions
 
 
-def _newer_of(known: Mapping[int, KnownPartition], new: Mapping[int, KnownPartition]) -> dict[int, KnownPartition]:
-    """`new`, except where a `known` partition has a newer leader epoch: a broker may lag behind (KIP-320)."""
-    newer = dict(new)
-    for index, old in known.items():
-        partition = new.get(index)
-        if partition is not None and 0 <= partition.leader_epoch < old.leader_epoch:
-            newer[index] = old
-    return newer
-
-
 def _rebound(known: Mapping[int, KnownPartition], table: NodeTable) -> dict[int, KnownPartition]:
     """The same partitions over another set of live brokers."""
     return {
@@ -126,6 +117,7 @@ class KnownTopic:
     topic_id: UUID | None = None
     is_internal: bool = False
     partitions: dict[int, KnownPartition] = field(default_factory=dict)
+    lower_epochs: LowerEpochs = field(default_factory=LowerEpochs)
 
     def rebind(self, table: NodeTable) -> bool:
         """Rebuild the partitions with the live brokers; return whether that changed them."""
@@ -133,6 +125,19 @@ class KnownTopic:
         changed = partitions != self.partitions
         self.partitions = partitions
         return changed
+
+    def _newer_of(self, new: Mapping[int, KnownPartition], now: float) -> dict[int, KnownPartition]:
+        """`new`, except where the known partition has a newer leader epoch: a broker may lag behind (KIP-320)."""
+        newer = dict(new)
+        for index, old in self.partitions.items():
+            partition = new.get(index)
+            if partition is None or partition.leader_epoch < 0:
+                continue
+            if partition.leader_epoch >= old.leader_epoch:
+                self.lower_epochs.forget(index)
+            elif not self.lower_epochs.is_believed(index, partition.leader_epoch, now):
+                newer[index] = old
+        return newer
 
     def apply(self, row: MetadataResponseTopic, table: NodeTable, *, epochs: bool, now: float) -> bool:
         """Apply a response; return whether the topic was recreated. `epochs`: its leader epochs can be trusted."""
@@ -151,7 +156,7 @@ class KnownTopic:
         if not new:
             return False
         old_id, new_id = self.topic_id, row.topic_id if row.topic_id.int else None
-        newest = _newer_of(self.partitions, new)
+        newest = self._newer_of(new, now)
         # Without topic ids this is the only sign that a topic was deleted and created again.
         is_recreated = was_gone and new_id is None and newest != new
         if (new_id is None or new_id == old_id) and not is_recreated:
