@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from typing import Final
@@ -77,12 +78,16 @@ class UnknownTopics:
         deadline = self._clock() + timeout_s
         metadata = self._accumulator.metadata
         while (topic := self._accumulator.topic(name, self._clock())).parked is not None:
-            if name in self._absent and (absence := topic_error(metadata, name, self._clock(), to_write=True)):
+            error: AioprodError | None = None
+            if name in self._absent and (error := topic_error(metadata, name, self._clock(), to_write=True)):
                 self.remember(name, self._clock())
-                raise absence
             remaining_s = deadline - self._clock()
-            if remaining_s <= 0:
-                raise metadata_timeout(metadata, name, f"max.block.ms={round(timeout_s * 1000)}", self._describe())
+            if error is None and remaining_s <= 0:
+                error = metadata_timeout(metadata, name, f"max.block.ms={round(timeout_s * 1000)}", self._describe())
+            if error is not None:
+                # A caller that tries again at once lets the answer come that may change this.
+                await asyncio.sleep(0)
+                raise error
             await self._waiters.wait(remaining_s)
             if topic.error is not None:
                 raise topic.error.again()
