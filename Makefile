@@ -227,8 +227,8 @@ fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by cover
 	$(call LOCKED,fuzz)
 	@$(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)
 
-simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time: SEEDS=20000 FROM=0; REPLAY=7 shows all that happens in one
-	@$(BIN)/python -m simulation $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),20000) --from $(or $(FROM),0))
+simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time, each time of other seeds: SEEDS=20000 FROM=0; REPLAY=7 shows all that happens in one
+	@$(BIN)/python -m simulation $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),20000) --from $(or $(FROM),new))
 
 scale: $(READY) $(COMPILED) ## large clusters and fleets of producers, measured, simulated and computed: the figures of docs/scale.md, 3 minutes; ARGS=--quick
 	@$(BIN)/python -m scale $(ARGS)

@@ -7,18 +7,24 @@ import gc
 import json
 import logging
 import os
+import random
+import resource
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from simulation.mutations import MUTATIONS
+from simulation.workers import Workers, bound_process, bound_seed
 
 # aioprod itself is imported later: a mutation has to be applied before.
 
 WARM_UP_SEED = -1
 PROGRESS = 2000
+DRAWN = (10**9, 10**12)
+"""From where `--from new` draws: so many that hardly any was run before."""
 HASH_SEED = "0"
 """A run depends on the order of sets of strings: it has to be the same in all processes."""
 
@@ -27,21 +33,22 @@ def main() -> int:
     """Return the exit status: 1 if a seed broke a guarantee."""
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run")
-    parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
+    parser.add_argument("--from", type=_seed, default=0, dest="first", help="the first of them; new: any other one")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="one for each core by default")
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show its trace")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a guarantee")
     parser.add_argument("--mutation", choices=MUTATIONS, metavar="NAME", help="break the producer first")
-    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
-        return subprocess.run(_command(*sys.argv[1:]), env=_environment(), check=False).returncode
-    if options.mutation is not None and (options.replay, options.worker) != (None, None):
+        environment = os.environ | {"PYTHONHASHSEED": HASH_SEED}
+        return subprocess.run(_command(*sys.argv[1:]), env=environment, check=False).returncode
+    if options.mutation is not None and (options.worker or options.replay is not None):
         MUTATIONS[options.mutation].apply()
     if options.replay is not None:
         return _replay(options.replay)
-    if options.worker is not None:
-        for line in _work(range(options.first + options.worker, options.first + options.seeds, options.processes)):
+    if options.worker:
+        for line in _work(range(options.first, options.first + options.seeds, options.processes)):
             print(line, flush=True)
         return 0
     return _run_all(options)
@@ -51,19 +58,17 @@ def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-W", "error", "-m", "simulation", *arguments]
 
 
-def _start_worker(index: int, processes: int) -> subprocess.Popen[str]:
-    command = _command(*sys.argv[1:], f"--worker={index}", f"--processes={processes}")
-    return subprocess.Popen(command, env=_environment(), stdout=subprocess.PIPE, text=True)
-
-
-def _environment() -> dict[str, str]:
-    return os.environ | {"PYTHONHASHSEED": HASH_SEED}
+def _seed(text: str) -> int:
+    """A seed, or one that was hardly run before."""
+    return random.randrange(*DRAWN) if text == "new" else int(text)
 
 
 def _replay(seed: int) -> int:
     from simulation.plan import Plan
     from simulation.run import run_seed
 
+    bound_process()
+    bound_seed()
     logging.basicConfig()
     print(Plan.draw(seed))
     result = run_seed(seed, print)
@@ -76,11 +81,13 @@ def _work(seeds: range) -> Iterator[str]:
     """Run seeds; yield a line of JSON for each."""
     from simulation.run import run_seed
 
+    bound_process()
     run_seed(WARM_UP_SEED)
     # Objects that exist by now stay alive, so the collection after each seed need not traverse them.
     gc.collect()
     gc.freeze()
     for seed in seeds:
+        bound_seed()
         result = run_seed(seed)
         yield json.dumps(vars(result))
 
@@ -88,17 +95,20 @@ def _work(seeds: range) -> Iterator[str]:
 def _run_all(options: argparse.Namespace) -> int:
     from aioprod import COMPILED
 
+    def share(seeds: range) -> list[str]:
+        mutation = [] if options.mutation is None else [f"--mutation={options.mutation}"]
+        count = seeds.stop - seeds.start
+        return _command("--worker", f"--from={seeds.start}", f"--seeds={count}", f"--processes={seeds.step}", *mutation)
+
     build = "compiled" if COMPILED else "interpreted"
     print(f"{options.seeds} seeds from {options.first} on, {options.processes} processes, {build}", flush=True)
     start = time.perf_counter()
-    workers = [_start_worker(index, options.processes) for index in range(options.processes)]
     injected: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
     simulated_s, done = 0.0, 0
     failed: list[int] = []
-    try:
-        for line in _lines(workers):
-            result = json.loads(line)
+    with Workers(range(options.first, options.first + options.seeds), options.processes, share) as workers:
+        for result in workers.results():
             done += 1
             if done % PROGRESS == 0:
                 print(f"{done} seeds, {time.perf_counter() - start:.0f} s", flush=True)
@@ -110,12 +120,10 @@ def _run_all(options: argparse.Namespace) -> int:
                 _show_failure(result)
                 if options.stop:
                     break
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.communicate()
     took_s = time.perf_counter() - start
     print(f"{done} seeds in {took_s:.1f} s: {done / took_s:.1f} seeds/s; {simulated_s / 3600:.1f} simulated hours")
+    peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"The largest process had {peak_mb:.0f} MB.")
     print("Faults:", ", ".join(f"{count} {kind}" for kind, count in injected.most_common()))
     print("Records:", ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()))
     if done < options.seeds and not options.stop:
@@ -125,27 +133,10 @@ def _run_all(options: argparse.Namespace) -> int:
     return bool(failed)
 
 
-def _show_failure(result: dict[str, list[str]]) -> None:
+def _show_failure(result: dict[str, Any]) -> None:
     print(f"Seed {result['seed']} (make simulate REPLAY={result['seed']}):")
     for problem in result["problems"][:5]:
         print(f"  {problem[:1000]}", flush=True)
-
-
-def _lines(workers: list[subprocess.Popen[str]]) -> Iterator[str]:
-    """The lines that the workers print, as they arrive."""
-    import selectors
-
-    with selectors.DefaultSelector() as selector:
-        for worker in workers:
-            assert worker.stdout is not None
-            selector.register(worker.stdout, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select():
-                line = key.fileobj.readline()  # type: ignore[union-attr]
-                if line:
-                    yield line
-                else:
-                    selector.unregister(key.fileobj)
 
 
 if __name__ == "__main__":

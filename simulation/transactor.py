@@ -21,6 +21,8 @@ from simulation.work import Work
 
 __all__ = ["Transactor"]
 
+LOOKED_UP_AGAIN_S = 0.1
+"""How long it waits after a topic was not found."""
 TRIES_MAX = 30
 """How often the end of a transaction is retried after `max.block.ms` has passed."""
 
@@ -39,7 +41,7 @@ class Transactor:
         for topic in self.work.plan.topics:
             # Otherwise a call that waits for its topic may end up in a later transaction than its own.
             while not self.is_over and not await self._succeeds(partial(self.producer.partitions_for, topic)):
-                pass
+                await asyncio.sleep(LOOKED_UP_AGAIN_S)
         while records > 0 and not self.is_over:
             count = self.random.randint(1, 12)
             records -= count

@@ -40,6 +40,16 @@ def test_an_endless_loop_is_found() -> None:
         loop.run(spin())
 
 
+def test_a_coroutine_that_gives_the_loop_no_turn_is_found() -> None:
+    async def spin() -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            loop.time()
+
+    with SimulatedLoop() as loop, pytest.raises(StalledError, match="the loop got no turn"):
+        loop.run(spin())
+
+
 def test_time_can_be_spent() -> None:
     async def work() -> bool:
         loop = asyncio.get_running_loop()

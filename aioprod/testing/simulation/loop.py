@@ -17,6 +17,8 @@ _START_S: Final = 1_000.0
 """The start of the simulated time. Not 0.0, which stands for "never" in places."""
 _ITERATIONS_MAX: Final = 2_000_000
 """More iterations of the loop than this mean that the program is in an endless loop."""
+_READINGS_MAX: Final = 200_000
+"""More readings of the time in one iteration of the loop mean that a coroutine never gives it a turn."""
 _SPAN_MAX_S: Final = 24 * 3600.0
 """More simulated seconds than this mean that the program waits for something that never happens."""
 
@@ -24,7 +26,7 @@ ResultT = TypeVar("ResultT")
 
 
 class StalledError(AssertionError):
-    """The coroutine has not ended: no timer is left (a deadlock), or it exceeds the limits of iterations or time."""
+    """The coroutine has not ended: no timer is left (a deadlock), it gives the loop no turn, or it exceeds a limit."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
@@ -40,7 +42,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.random = Random(seed)  # not for secrets
         self.trace = Trace(self.time)
         self.network = Network(self, self.random, self.trace)
-        self.iterations = 0
+        self.iterations = self._readings = 0
         self._now, self._end_s = _START_S, _START_S + _SPAN_MAX_S
         self._clock_resolution = 1e-9
         self._selector = self
@@ -64,7 +66,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # --- time
 
     def time(self) -> float:
-        """The simulated monotonic time in seconds."""
+        """The simulated monotonic time in seconds; raises StalledError when it is read for ever in one iteration."""
+        self._readings += 1
+        if self._readings > _READINGS_MAX:
+            self._readings = 0
+            raise StalledError(f"The time was read {_READINGS_MAX} times, and the loop got no turn.")
         return self._now
 
     def spend(self, seconds: float) -> None:
@@ -82,6 +88,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def select(self, timeout: float | None) -> list[Any]:
         """Advance the time by `timeout` seconds, as nothing is ready before; raises StalledError without a timer."""
         self.iterations += 1
+        self._readings = 0
         if timeout is None:
             raise StalledError("A deadlock: no timer is left, and the coroutine has not ended.")
         if timeout > 0.0:
