@@ -218,21 +218,21 @@ async def test_partitions_for_waits_no_longer_than_max_block_ms(brokers: FakeClu
         silence.release()
 
 
-@pytest.mark.parametrize(("max_block_ms", "expected"), [(60_000, UnknownTopicError), (0, MetadataTimeoutError)])
+@pytest.mark.parametrize(("name", "expected"), [("absent", UnknownTopicError), ("new", MetadataTimeoutError)])
 async def test_an_error_that_is_known_already_gives_the_loop_a_turn(
-    brokers: FakeCluster, max_block_ms: int, expected: type[AioprodError]
+    brokers: FakeCluster, name: str, expected: type[AioprodError]
 ) -> None:
     """Otherwise a caller that tries again at once would never see the topic that was created meanwhile."""
     brokers.state.auto_create = False
     clock = ShiftedClock()
-    async with running(brokers, clock=clock, max_block_ms=max_block_ms) as producer:
+    async with running(brokers, clock=clock) as producer:
         producer.send_nowait("absent", b"v", on_delivery=Outcomes())
         await missing_topic(brokers, producer, clock)
         await producer.flush()
         turn: list[str] = []
         asyncio.get_running_loop().call_soon(turn.append, "a turn")
-        with pytest.raises(expected, match="'absent'"):
-            await producer.partitions_for("absent")
+        with pytest.raises(expected, match=f"'{name}'"):
+            await producer._engine.topics.known(name, 0.0)
         assert turn == ["a turn"]
 
 
