@@ -102,8 +102,8 @@ def _was_delivered(plan: Plan, entry: Entry) -> bool:
 
 
 def _wait_s(plan: Plan, entry: Entry) -> float:
-    """How long a record may have waited before its delivery timeout began, in seconds."""
-    return int(plan.options["max_block_ms"]) / 1000 if entry.style in ("send", "many") or not plan.has_memory else 0.0
+    """How long a call may wait before the delivery timeout of its record begins, in seconds."""
+    return int(plan.options["max_block_ms"]) / 1000 if entry.style in ("send", "many") else 0.0
 
 
 def _delivered(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iterable[str]:
@@ -140,10 +140,16 @@ def _failed_early(plan: Plan, ledger: Ledger, codes: set[ErrorCode]) -> Iterable
         if (
             "delivery.timeout.ms" not in error.message
             and error.code not in final
+            and not _may_be_forgotten(ledger, entry, error)
             # A topic that brokers report as missing again and again fails its records early.
             and not isinstance(error.__cause__, (MetadataTimeoutError, UnknownTopicError))
         ):
             yield f"Record {entry.number} failed before its deadline: {error!r}."
+
+
+def _may_be_forgotten(ledger: Ledger, entry: Entry, error: DeliveryError) -> bool:
+    """Whether a leader has lost what it knew of the producer, and may have stored a batch that it takes for another."""
+    return isinstance(error, UnknownOutcomeError) and error.code in HEALED and entry.begun_s >= ledger.forgotten_s
 
 
 def _needless_bumps(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:
@@ -179,7 +185,8 @@ def _transactions(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[st
             yield f"Transaction {transaction.number} was committed, and {missing} are not seen."
         if transaction.outcome == "committed" and (failed := [e.number for e in mine if e.final_error is not None]):
             yield f"Transaction {transaction.number} was committed, and {failed} had failed."
-    if ledger.fenced and not plan.may_be_fenced and ErrorCode.INVALID_PRODUCER_EPOCH not in evidence.codes:
+    was_told = ErrorCode.INVALID_PRODUCER_EPOCH in evidence.codes
+    if ledger.fenced and not (was_told or ledger.fenced_itself or plan.may_be_fenced):
         yield f"The producer was fenced without another producer: {ledger.fenced[0]!r}."
 
 

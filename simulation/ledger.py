@@ -19,6 +19,7 @@ Log = dict[tuple[str, int, int], dict[int, int]]
 @dataclass(slots=True)
 class Entry:
     """One record. `begun` and `accepted` are numbers in the order of events: it was accepted between the two.
+    `begun_s` is when the call began that may have accepted it; those before it raised.
 
     `send_error` is the exception of the call if the record was not accepted. `completions` counts its outcomes, and
     `metadata` or `error` is the last one. `offsets` are those of all records of the same call, by partition. `lost`:
@@ -77,14 +78,20 @@ class Transaction:
 
 
 class Ledger:
-    """All entries by number. `closing_s` is when the producer was closed, `problems` what is wrong already."""
+    """All entries by number. `closing_s` is when the producer was closed, `problems` what is wrong already.
+
+    `forgotten_s` is when leaders lost what they knew of the producer, `fenced` the errors of a fenced producer;
+    `fenced_itself`: a late copy of its own request did it.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.entries: list[Entry] = []
         self.problems: list[str] = []
         self.closing_s = math.inf
+        self.forgotten_s = math.inf
         self.transactions: list[Transaction] = []
         self.fenced: list[AioprodError] = []
+        self.fenced_itself = False
         self._open: Transaction | None = None
         self._clock = clock
         self._events = 0
@@ -114,6 +121,10 @@ class Ledger:
         entry = Entry(len(self.entries), topic, partition, style, self.event(), self._clock())
         self.entries.append(entry)
         return entry
+
+    def call(self, entry: Entry) -> None:
+        """Note that the producer is called with the record, for the first time or again."""
+        entry.begun, entry.begun_s = self.event(), self._clock()
 
     def accept(self, entry: Entry) -> None:
         """Note that the producer has accepted the record."""

@@ -76,6 +76,12 @@ _ALL = (
         "    if not batch.on_wire:\n",
     ),
     Mutation(
+        "the parts of a batch that was too large begin their time anew",
+        "aioprod.core.splitting",
+        "    part.topic_id = batch.topic_id\n",
+        "    part.topic_id = batch.topic_id\n    part.deadline += 10.0\n",
+    ),
+    Mutation(
         "sequence numbers are given when a batch is full",
         "aioprod.core.accumulator",
         "        partition.finish()\n        if self.compress",

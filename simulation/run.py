@@ -13,16 +13,17 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Self
 from unittest import mock
 
 from aioprod import Producer
 from aioprod.errors import ErrorCode, UnknownOutcomeError
-from aioprod.messages import EndTxnRequest
+from aioprod.messages import EndTxnRequest, InitProducerIdRequest
 from aioprod.testing.fake import FakeCluster
 from aioprod.testing.fake.handlers.table import HANDLERS
+from aioprod.testing.fake.state.transactions import State
 from aioprod.testing.simulation import SimulatedLoop, start
 from aioprod.types import DeliveryReport
 from simulation.checker import Evidence, check
@@ -35,7 +36,8 @@ from simulation.work import Work
 
 __all__ = ["Result", "run_seed"]
 
-HANDLED = HANDLERS[EndTxnRequest]
+ENDS = HANDLERS[EndTxnRequest]
+INITIALIZES = HANDLERS[InitProducerIdRequest]
 FIRST_WITH_EPOCHS = 5
 """The version of EndTxn in which each transaction has its own epoch."""
 ROUNDS_MAX = 8
@@ -76,7 +78,9 @@ def run_seed(seed: int, show: Callable[[str], object] | None = None) -> Result:
             run = Run(plan, loop, result)
             try:
                 with (
-                    mock.patch.dict(HANDLERS, {EndTxnRequest: run.end_transaction}),
+                    mock.patch.dict(
+                        HANDLERS, {EndTxnRequest: run.end_transaction, InitProducerIdRequest: run.initialize}
+                    ),
                     mock.patch("secrets.token_urlsafe", lambda size: loop.random.randbytes(size).hex()),
                     commenting(loop.trace),
                 ):
@@ -110,9 +114,18 @@ class Run:
 
     def end_transaction(self, call: Any, request: EndTxnRequest) -> Any:
         """Handle EndTxn, and note in the ledger if a late request of an earlier transaction commits the open one."""
-        answer = HANDLED(call, request)
+        answer = ENDS(call, request)
         if request.committed and call.version < FIRST_WITH_EPOCHS and answer.error_code == ErrorCode.NONE:
             self.ledger.overtake()
+        return answer
+
+    def initialize(self, call: Any, request: InitProducerIdRequest) -> Any:
+        """Handle InitProducerId, and note in the ledger if a late copy of it fences its own sender."""
+        known = call.state.transactions.get(request.transactional_id)
+        is_late = known is not None and known.state is State.ONGOING and 0 <= request.producer_epoch < known.epoch
+        answer = INITIALIZES(call, request)
+        if is_late and known.state is not State.ONGOING:
+            self.ledger.fenced_itself = True
         return answer
 
     async def all(self) -> None:
@@ -166,12 +179,14 @@ class Run:
         epoch = self.loop.random.choice([0, 32765, 32766, 32767])
         for name, known in producer._engine.accumulator.topics.items():
             for ours, theirs in zip(known.partitions, cluster.topics[name].partitions, strict=True):
-                state = theirs.producers.get(ours.producer_id)
-                if state is None:
+                if theirs.producers.pop(ours.producer_id, None) is None:
                     continue
                 ours.next_sequence, ours.epoch = last + 1 & 0x7FFFFFFF, epoch
-                state.epoch = epoch
-                state.batches.append(state.batches.pop()._replace(last_sequence=last))
+                # A leader that reads its log again has to find the same there.
+                (stored,) = theirs.log
+                batch = replace(stored.batch, producer_epoch=epoch, base_sequence=last)
+                theirs.log[0] = stored._replace(batch=batch)
+                theirs.producers.of(ours.producer_id).append(batch, batch.base_offset)
 
     # --- the end
 
@@ -219,6 +234,7 @@ class Run:
         if self.plan.calm:
             await asyncio.sleep(CALM_S)
             self.bumps = self._bumps(producer)
+            self.ledger.forgotten_s = self.loop.time()
             for number in gremlin.lose_state():
                 self.ledger.entries[number].lost = True
             options = self.plan.options

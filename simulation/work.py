@@ -95,7 +95,7 @@ class Work:
 
     async def send(self, entry: Entry) -> None:
         """Send one record and wait for its outcome."""
-        entry.begun = self.ledger.event()
+        self.ledger.call(entry)
         if self.plan.has_memory:
             # The call does not wait, so the order of the calls is the order of the records.
             self.ledger.accept(entry)
@@ -112,7 +112,7 @@ class Work:
     async def _send_without_waiting(self, entry: Entry) -> None:
         producer, ledger, value, arguments = self.producer, self.ledger, self.value_of(entry), self._arguments(entry)
         while True:
-            entry.begun = ledger.event()
+            ledger.call(entry)
             try:
                 if entry.style == "submit":
                     future = producer.submit(entry.topic, value, **arguments)
@@ -158,7 +158,7 @@ class Work:
 
     async def _send_many(self, topic: str, partition: int | None, entries: list[Entry]) -> None:
         for entry in entries:
-            entry.begun = self.ledger.event()
+            self.ledger.call(entry)
             self.ledger.join(entry)
         values = [self.value_of(entry) for entry in entries]
         try:

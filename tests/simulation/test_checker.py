@@ -7,13 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from aioprod import RecordMetadata
-from aioprod.errors import ErrorCode, NotSentError, RejectedError, UnknownOutcomeError
+from aioprod.errors import ErrorCode, NotSentError, ProducerFencedError, RejectedError, UnknownOutcomeError
 from aioprod.types import DeliveryReport
-from simulation.checker import Evidence, check
+from simulation.checker import LATE_S, Evidence, check
 from simulation.ledger import Ledger, Log
 from simulation.plan import Plan
 
 PLACE = ("t", 0, 0)
+FORGOTTEN = [(UnknownOutcomeError, 0.0, False), (UnknownOutcomeError, 1.0, True), (RejectedError, 0.0, True)]
 
 
 def plan(**changes: object) -> Plan:
@@ -131,6 +132,24 @@ def test_a_record_does_not_get_one_outcome_in_time(ledger: Ledger, end: Callable
     assert problem in problems(ledger, evidence(0, 1))
 
 
+def test_the_time_of_a_record_begins_with_the_call_that_accepts_it() -> None:
+    """Calls before that raised BufferFullError, each after `drain()`."""
+    now = 0.0
+    ledger = Ledger(lambda: now)
+    entry = ledger.begin("t", 0, "callback")
+    drawn = plan()
+    drawn.options |= {"buffer_memory": 6000}
+    now = 1000.0
+    ledger.call(entry)
+    ledger.accept(entry)
+    now += drawn.delivery_timeout_s + LATE_S
+    delivered(ledger, 0, 0)
+    assert check(drawn, ledger, evidence(0)) == []
+    now += 0.1
+    entry.completed_s = now
+    assert "it got its outcome 1.6 s after its deadline" in "\n".join(check(drawn, ledger, evidence(0)))
+
+
 def test_a_withdrawn_record_is_stored(ledger: Ledger) -> None:
     delivered(ledger, 0, 0)
     ledger.entries[1].cancelled = ledger.entries[1].withdrawn = True
@@ -142,6 +161,29 @@ def test_a_record_fails_too_early(ledger: Ledger) -> None:
     error = RejectedError("Why not.", topic="t", partition=0, code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     ledger.complete(ledger.entries[1], None, error)
     assert "failed before its deadline" in problems(ledger, evidence(0))
+
+
+@pytest.mark.parametrize(("kind", "forgotten_s", "is_wrong"), FORGOTTEN)
+def test_a_record_may_fail_early_where_leaders_forgot_the_producer(
+    ledger: Ledger, kind: type[UnknownOutcomeError | RejectedError], forgotten_s: float, is_wrong: bool
+) -> None:
+    """They may have stored the batch, and take its retry for one behind a gap."""
+    delivered(ledger, 0, 0)
+    error = kind("Why not.", topic="t", partition=0, code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    ledger.complete(ledger.entries[1], None, error)
+    ledger.forgotten_s = forgotten_s
+    assert ("failed before its deadline" in problems(ledger, evidence(0))) == is_wrong
+
+
+@pytest.mark.parametrize("itself", [False, True])
+def test_a_producer_is_fenced(itself: bool) -> None:
+    ledger = Ledger(lambda: 0.0)
+    ledger.fenced.append(ProducerFencedError("Fenced."))
+    ledger.fenced_itself = itself
+    drawn = plan(transaction_version=1)
+    drawn.options |= {"transaction_timeout_ms": 900_000}
+    found = "\n".join(check(drawn, ledger, evidence()))
+    assert ("fenced without another producer" in found) != itself
 
 
 def test_an_epoch_bump_without_a_failed_record(ledger: Ledger) -> None:
