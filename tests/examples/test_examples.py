@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from aioprod import Producer
 from aioprod.cluster import Cluster, Node, PartitionInfo
 from aioprod.errors import (
     AioprodError,
@@ -18,6 +19,8 @@ from aioprod.errors import (
     UnknownOutcomeError,
     UnknownTopicError,
 )
+from aioprod.testing import FakeCluster
+from examples import group_worker
 from examples.asgi_service import make_app
 from examples.custom_partitioner import PriorityPartitioner
 
@@ -65,3 +68,25 @@ async def test_the_service_tells_whether_the_order_may_be_stored(error: AioprodE
         response = await client.post("/orders/42", content=b"{}")
     assert response.status_code == status
     assert response.json()["error"] == error.message
+
+
+class Interrupted(group_worker.Worker):
+    """A worker whose work on the third job fails."""
+
+    def do(self, job: bytes) -> None:
+        if job == b"2":
+            raise RuntimeError("the work has failed")
+        super().do(job)
+
+
+async def test_a_job_whose_work_failed_is_done_by_the_next_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_worker, "JOBS", 3)
+    async with FakeCluster() as brokers:
+        brokers.create_topic(group_worker.TOPIC, partitions=1)
+        async with Producer(brokers.bootstrap) as producer:
+            await producer.send_many(group_worker.TOPIC, [b"%d" % job for job in range(6)])
+        with pytest.raises(RuntimeError, match="the work has failed"):
+            await Interrupted(brokers.bootstrap, "one", set()).work()
+        second = group_worker.Worker(brokers.bootstrap, "two", set())
+        await second.work()
+    assert second.done == {b"2", b"3", b"4"}
