@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterable
@@ -13,6 +12,7 @@ from aioprod.admin import Admin
 from aioprod.cli.connection import config_of
 from aioprod.cli.running import run_command
 from aioprod.config import SessionConfig
+from aioprod.console.escapes import json_text
 from aioprod.console.frame import Parser
 from aioprod.console.tables import Part
 from aioprod.console.terminal import show
@@ -38,7 +38,7 @@ def run_with_admin(parser: Parser, given: Namespace, work: Callable[[Admin, Name
 def answer(given: Namespace, document: Any, parts: Callable[[], Iterable[Part]]) -> None:
     """Write the document, as JSON, where that is wanted, else paragraphs and tables."""
     if given.json:
-        sys.stdout.write(f"{json.dumps(document, ensure_ascii=False)}\n")
+        sys.stdout.write(f"{json_text(document)}\n")
     else:
         show(parts(), sys.stdout)
 

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
 from aioprod._build import COMPILED
+from aioprod.console.escapes import escaped
 from aioprod.errors import AioprodError, ConfigError, InvalidTopicError, UsageError
 
 __all__ = ["Command", "Parser", "run"]
@@ -50,7 +51,8 @@ class Parser(ArgumentParser):
         try:
             yield
         except (ConfigError, InvalidTopicError, UsageError) as error:
-            self.exit(2, "".join(f"{line}\n" for line in (f"{self.prog}: {error.message}", error.hint) if line))
+            lines = filter(None, [f"{self.prog}: {error.message}", error.hint])
+            self.exit(2, "".join(f"{escaped(line)}\n" for line in lines))
 
 
 def run(program: str, about: str, commands: Mapping[str, Command], arguments: Sequence[str], *, version: str) -> int:
@@ -105,7 +107,7 @@ def _forget_output() -> None:
 
 
 def _say(*lines: str) -> None:
-    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    sys.stderr.write("".join(f"{escaped(line)}\n" for line in lines))
 
 
 def _help(usage: str, about: str, commands: Mapping[str, Command]) -> str:

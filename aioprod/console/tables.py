@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["Part", "Table", "cell", "gap", "key_text", "percent", "shortened", "shown", "text_of"]
+from aioprod.console.escapes import escaped
+
+__all__ = ["Part", "Table", "cell", "gap", "key_text", "paragraph", "percent", "shortened", "shown", "text_of"]
 
 
 class Table(NamedTuple):
@@ -38,11 +40,16 @@ def shortened(rows: Sequence[tuple[object, ...]], rows_max: int | None) -> tuple
 
 def text_of(parts: Iterable[Part]) -> str:
     """Paragraphs and tables as plain text, an empty line between two of them."""
-    return "\n\n".join(part if isinstance(part, str) else _titled(part) for part in parts) + "\n"
+    return "\n\n".join(paragraph(part) if isinstance(part, str) else _titled(part) for part in parts) + "\n"
+
+
+def paragraph(text: str) -> str:
+    """A paragraph, which may have several lines."""
+    return "\n".join(map(cell, text.split("\n")))
 
 
 def _titled(table: Table) -> str:
-    title = " ".join(filter(None, [f"{table.heading}.", table.says]))
+    title = " ".join(filter(None, [f"{cell(table.heading)}.", cell(table.says)]))
     return f"{title}\n{_aligned(table)}"
 
 
@@ -69,9 +76,8 @@ def gap(table: Table) -> int:
 
 
 def cell(value: object) -> str:
-    """A value in a table of text, where signs that can't be printed, such as line ends, are escaped."""
-    text = shown(value)
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
+    """A value in a table of text, where control characters, such as line ends, are escaped."""
+    return escaped(shown(value))
 
 
 def shown(value: object) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import TextIO
 
-from aioprod.console.tables import Part, Table, cell, gap, text_of
+from aioprod.console.tables import Part, Table, cell, gap, paragraph, text_of
 
 __all__ = ["redraws", "show"]
 
@@ -33,9 +33,9 @@ def show(parts: Iterable[Part], stream: TextIO) -> None:
         if index:
             console.print()
         if isinstance(part, str):
-            console.print(Text(part))
+            console.print(Text(paragraph(part)))
         else:
-            console.print(Text.assemble((f"{part.heading}.", "bold"), f" {part.says}"))
+            console.print(Text.assemble((f"{cell(part.heading)}.", "bold"), f" {cell(part.says)}"))
             console.print(_drawn(part))
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from aioprod import Producer
 from aioprod.cli.__main__ import main
-from aioprod.cli.read.output import as_hex, as_json, as_value, formatted
+from aioprod.cli.read.command import make_parser, render_of
+from aioprod.cli.read.output import Format, as_hex, as_json, as_value
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from aioprod.types import ConsumedRecord, TopicPartition
 from tests.support.programs import program
@@ -93,16 +94,36 @@ def test_a_format_and_hexadecimal(cluster: FakeClusterThread, capfdbinary: pytes
 
 def test_what_is_no_text_is_shown() -> None:
     record = ConsumedRecord("t", 0, 1, None, b"\xff", [("n", None)], 5)
-    assert formatted("%k%K %s %S %h")("t", 0, record) == b"-1 \xff 1 n=NULL"
+    assert Format("%k%K %s %S %h").render("t", 0, record) == b"-1 \xff 1 n=NULL"
     assert as_hex("t", 0, record) == b"-\tff\n"
     assert json.loads(as_json("t", 0, record))["value"] == {"base64": "/w=="}
     assert as_value("t", 0, ConsumedRecord("t", 0, 1, None, None, [], 5)) == b"\n"
 
 
+@pytest.mark.parametrize(
+    ("is_terminal", "arguments", "written"),
+    [
+        (True, [], rb"\x1b[2J\x07\xff\x9b"),
+        (True, ["--format", r"%S\t%k\x41%s"], b"7\t\\nA" + rb"\x1b[2J\x07\xff\x9b"),
+        (True, ["--raw"], b"\x1b[2J\x07\xff\x9b"),
+        (True, ["--raw", "--format", "%s"], b"\x1b[2J\x07\xff\x9b"),
+        (False, [], b"\x1b[2J\x07\xff\x9b"),
+        (False, ["--format", "%s"], b"\x1b[2J\x07\xff\x9b"),
+    ],
+)
+def test_control_characters_are_escaped_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool, arguments: list[str], written: bytes
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    record = ConsumedRecord("t", 0, 1, b"\n", b"\x1b[2J\x07\xff\x9b", [], 5)
+    render = render_of(make_parser().parse_args(["t", "-b", "localhost:1", *arguments]))
+    assert render("t", 0, record).removesuffix(b"\n") == written
+
+
 @pytest.mark.parametrize("template", ["%x", "100%", r"\q"])
 def test_a_template_that_is_wrong(template: str) -> None:
     with pytest.raises(ArgumentTypeError):
-        formatted(template)
+        Format(template)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ def test_a_command_gets_the_other_arguments_and_gives_the_status(
     [
         (ConfigError("No beans."), 1, "cafe brew: No beans.\n"),
         (ConfigError("No beans.", hint="Buy some."), 1, "cafe brew: No beans.\nBuy some.\n"),
+        (ConfigError("No\x1b[2J.", hint="\nFAKE $ "), 1, "cafe brew: No\\x1b[2J.\n\\nFAKE $ \n"),
         (KeyboardInterrupt(), 130, "cafe brew: interrupted\n"),
     ],
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 
 from aioprod.console import terminal
+from aioprod.console.escapes import json_text
 from aioprod.console.tables import Part, Table, key_text, percent, shortened, shown, text_of
 from aioprod.console.terminal import redraws, show
 
@@ -58,11 +60,23 @@ def test_an_empty_table_has_its_headers() -> None:
 
 
 def test_what_cannot_be_printed_is_escaped() -> None:
-    table = Table("Load", "", ("member",), [("a\nb\x1b[31m",)])
-    assert text_of([table]) == "Load.\n  member\n  a\\nb\\x1b[31m\n"
+    evil = "ä\x07\x1b[31m"
+    parts: list[Part] = [f"1: {evil}\n", Table(f"2: {evil}", f"3: {evil}\n", ("member",), [(f"4: {evil}\n",)])]
+    said = text_of(parts)
     stream = Terminal()
-    show([table], stream)
-    assert "a\\nb\\x1b[31m" in stream.getvalue()
+    show(parts, stream)
+    for number in range(1, 5):
+        assert f"{number}: ä\\x07\\x1b[31m" in said
+        assert f"{number}: ä\\x07\\x1b[31m" in stream.getvalue()
+    assert "\x07" not in said + stream.getvalue()
+    assert said.count("\\n") == 2
+
+
+def test_json_has_no_control_characters() -> None:
+    text = "\x1b\n\x7f\x9b\N{RIGHT-TO-LEFT OVERRIDE}ä"
+    written = json_text([text])
+    assert written == '["\\u001b\\n\\u007f\\u009b\\u202eä"]'
+    assert json.loads(written) == [text]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import BinaryIO, Final
 
 from aioprod.cli.connection import add_connection_options, config_of
-from aioprod.cli.read.output import Render, as_hex, as_json, as_value, formatted
+from aioprod.cli.read.output import Format, Render, as_escaped_value, as_hex, as_json, as_value
 from aioprod.cli.read.source import Bounds, Chunk, Place, bounded, followed, of_member, resolved
 from aioprod.cli.running import run_command
 from aioprod.cli.times import timestamp_ms
@@ -19,7 +19,7 @@ from aioprod.group import Member, MemberConfig
 from aioprod.reader import Reader, ReaderConfig
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["main", "make_parser"]
+__all__ = ["main", "make_parser", "render_of"]
 
 _CLIENT: Final = {"client.id": "aioprod-read"}
 
@@ -39,10 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     """Print records; returns 0 at the end of what is to be read."""
     parser = make_parser()
     given = parser.parse_args(arguments)
-    if given.format is not None:
-        render: Render = given.format
-    else:
-        render = as_json if given.json else as_hex if given.hex else as_value
+    render = render_of(given)
     with parser.usage_errors():
         if given.group is None:
             work = _read(given, config_of(given, ReaderConfig, _CLIENT), render)
@@ -50,6 +47,17 @@ def main(arguments: Sequence[str]) -> int:
             _check_member(given)
             work = _read_as_member(given, config_of(given, MemberConfig, _CLIENT), render)
     return run_command(work)
+
+
+def render_of(given: Namespace) -> Render:
+    """How the arguments want records to be written."""
+    if given.json or given.hex:
+        return as_json if given.json else as_hex
+    is_raw = given.raw or not sys.stdout.isatty()
+    if given.format is not None:
+        chosen: Format = given.format
+        return chosen.render if is_raw else chosen.render_escaped
+    return as_value if is_raw else as_escaped_value
 
 
 def _check_member(given: Namespace) -> None:
@@ -186,10 +194,11 @@ def make_parser() -> Parser:
         help="read_committed leaves out records of transactions that are open or were aborted (default: read_uncommitted)",
     )
     which.add_argument("--group", metavar="NAME", help="read as a member of this group, and commit what was written")
-    shown = parser.add_argument_group("how they are shown").add_mutually_exclusive_group()
+    how = parser.add_argument_group("how they are shown")
+    shown = how.add_mutually_exclusive_group()
     shown.add_argument(
         "--format",
-        type=formatted,
+        type=Format,
         metavar="TEMPLATE",
         help=r"%%s value, %%S its size, %%k key, %%K its size, %%t topic, %%p partition, %%o offset, %%h headers, "
         r"%%T timestamp, %%%% a percent sign; \n, \t, \xNN",
@@ -198,5 +207,10 @@ def make_parser() -> Parser:
         "--json", action="store_true", help="a JSON object in each line; bytes that are not UTF-8 in Base64"
     )
     shown.add_argument("--hex", action="store_true", help="key and value in hexadecimal, with a tab between them")
+    how.add_argument(
+        "--raw",
+        action="store_true",
+        help="write values and keys to a terminal as they are: without it, their control characters are escaped there",
+    )
     add_connection_options(parser)
     return parser

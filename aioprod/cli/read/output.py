@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
+from aioprod.console.escapes import escaped, json_text
 from aioprod.types import Headers
 
-__all__ = ["Record", "Render", "as_hex", "as_json", "as_value", "formatted"]
+__all__ = ["Format", "Record", "Render", "as_escaped_value", "as_hex", "as_json", "as_value"]
 
 
 class Record(Protocol):
@@ -47,6 +47,16 @@ def as_value(topic: str, partition: int, record: Record) -> bytes:
     return (record.value or b"") + b"\n"
 
 
+def as_escaped_value(topic: str, partition: int, record: Record) -> bytes:
+    """The value and a line end, for a terminal."""
+    return _escaped(record.value or b"") + b"\n"
+
+
+def _escaped(data: bytes) -> bytes:
+    """Bytes as a terminal may show them: text, in which control characters and what is not UTF-8 are escaped."""
+    return escaped(data.decode("utf-8", "backslashreplace")).encode()
+
+
 def as_hex(topic: str, partition: int, record: Record) -> bytes:
     """Key and value in hexadecimal, with a tab between them; `-` stands for none."""
     key, value = ("-" if part is None else part.hex() for part in (record.key, record.value))
@@ -64,7 +74,7 @@ def as_json(topic: str, partition: int, record: Record) -> bytes:
         "value": _text(record.value),
         "headers": [[name, _text(value)] for name, value in record.headers],
     }
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return json_text(document, separators=(",", ":")).encode() + b"\n"
 
 
 def _text(data: bytes | None) -> str | dict[str, str] | None:
@@ -100,21 +110,30 @@ _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _PART: Final = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(.)", re.DOTALL)
 
 
-def formatted(template: str) -> Render:
-    """How a format string renders a record; raises ArgumentTypeError for a token that there is not."""
-    parts: list[bytes | Render] = []
-    for token, code, escape, text, stray in _PART.findall(template):
-        if token and token not in _TOKENS:
-            known = " ".join(f"%{name}" for name in _TOKENS)
-            raise ArgumentTypeError(f"%{token} in {template!r} is not part of a record: there are {known}")
-        if stray or (escape and escape not in _ESCAPES):
-            raise ArgumentTypeError(f"{template!r} has {stray or f'{chr(92)}{escape}'}: write %% or {chr(92) * 2}")
-        if token:
-            parts.append(_TOKENS[token])
-        else:
-            parts.append(bytes.fromhex(code) if code else _ESCAPES[escape] if escape else text.encode())
+class Format:
+    """A format string, and how it renders records; raises ArgumentTypeError for a token that there is not."""
 
-    def render(topic: str, partition: int, record: Record) -> bytes:
-        return b"".join(part if isinstance(part, bytes) else part(topic, partition, record) for part in parts)
+    def __init__(self, template: str) -> None:
+        self._parts: list[bytes | Render] = []
+        for token, code, escape, text, stray in _PART.findall(template):
+            if token and token not in _TOKENS:
+                known = " ".join(f"%{name}" for name in _TOKENS)
+                raise ArgumentTypeError(f"%{token} in {template!r} is not part of a record: there are {known}")
+            if stray or (escape and escape not in _ESCAPES):
+                raise ArgumentTypeError(f"{template!r} has {stray or f'{chr(92)}{escape}'}: write %% or {chr(92) * 2}")
+            if token:
+                self._parts.append(_TOKENS[token])
+            else:
+                self._parts.append(bytes.fromhex(code) if code else _ESCAPES[escape] if escape else text.encode())
 
-    return render
+    def render(self, topic: str, partition: int, record: Record) -> bytes:
+        """The record as it is."""
+        parts = self._parts
+        return b"".join([part if isinstance(part, bytes) else part(topic, partition, record) for part in parts])
+
+    def render_escaped(self, topic: str, partition: int, record: Record) -> bytes:
+        """The record for a terminal; the control characters of the format string itself are meant."""
+        parts = self._parts
+        return b"".join(
+            [part if isinstance(part, bytes) else _escaped(part(topic, partition, record)) for part in parts]
+        )
