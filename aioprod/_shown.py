@@ -1,14 +1,35 @@
-"""How a record's parts appear in a repr, a log or an error: by their sizes and beginnings, headers by their names."""
+"""How what comes from elsewhere appears in a repr, a log or an error.
+
+A record's parts by their sizes and beginnings, its headers by their names; a peer's text without control characters,
+and cut.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sized
 from typing import Any, Final
 
-__all__ = ["shown", "shown_names", "shown_record"]
+__all__ = ["TEXT_MAX", "printable", "shown", "shown_address", "shown_names", "shown_record"]
 
 _SHOWN_MAX: Final = 16
 """Bytes or characters of a key or value, and names of headers, that are shown; what is longer is cut."""
+
+TEXT_MAX: Final = 500
+"""Characters of a peer's text that is only shown."""
+
+_HOST_MAX: Final = 255
+"""Characters of a host name; DNS has names of up to 253."""
+
+
+def printable(text: str, size_max: int = TEXT_MAX) -> str:
+    """The first `size_max` characters of a peer's text, with a question mark for each that is not printable."""
+    return "".join(char if char.isprintable() else "?" for char in text[:size_max])
+
+
+def shown_address(host: str, port: int) -> str:
+    """`host:port`, with an IPv6 address in brackets; the host may come from a peer."""
+    host = printable(host, _HOST_MAX)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def shown(data: Any) -> str:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
+from aioprod._shown import shown_address
 from aioprod.types import TopicPartition
 
 __all__ = ["Cluster", "Node", "PartitionInfo"]
@@ -25,7 +26,7 @@ class Node(NamedTuple):
     @property
     def address(self) -> str:
         """`host:port`, an IPv6 host in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return shown_address(self.host, self.port)
 
 
 class PartitionInfo(NamedTuple):

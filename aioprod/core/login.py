@@ -11,7 +11,6 @@ from typing import Final, NoReturn
 
 from aioprod._error_codes import ErrorCode
 from aioprod.core.sasl.mechanism import SaslError, Steps, Work
-from aioprod.core.sasl.peer_text import printable
 from aioprod.errors import AuthenticationError
 from aioprod.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from aioprod.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -20,7 +19,6 @@ from aioprod.wire.schema import Response
 
 __all__ = ["Login"]
 
-_SAID_MAX: Final = 200
 _MECHANISMS_MAX: Final = 10
 
 
@@ -78,7 +76,7 @@ class Login:
         if code == ErrorCode.NONE:
             return
         if code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            offered = ", ".join(printable(name, _SAID_MAX) for name in sorted(answer.mechanisms)[:_MECHANISMS_MAX])
+            offered = ", ".join(sorted(answer.mechanisms)[:_MECHANISMS_MAX])
             raise AuthenticationError(
                 f"{peer} does not take sasl.mechanism={self.mechanism}; it takes {offered or 'none'}.",
                 hint="Set sasl.mechanism to one that it takes.",
@@ -95,7 +93,7 @@ class Login:
     def _token_answered(self, answer: SaslAuthenticateResponse, peer: str) -> list[SaslAuthenticateRequest]:
         code = ErrorCode.of(answer.error_code)
         if code != ErrorCode.NONE:
-            self._reject(peer, printable(answer.error_message or ErrorCode.said(code), _SAID_MAX))
+            self._reject(peer, answer.error_message or ErrorCode.said(code))
         self.session_lifetime_s = max(0, answer.session_lifetime_ms) / 1000.0
         return self._continue(answer.auth_bytes, peer)
 

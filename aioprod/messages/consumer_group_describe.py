@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 
-from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Request, Response, Struct, array, wire
+from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, TEXT, UUID, Request, Response, Struct, array, wire
 
 __all__ = [
     "ConsumerGroupDescribeRequest",
@@ -42,8 +42,8 @@ class DescribedConsumerGroupMember(Struct):
     instance_id: str | None = wire(STRING, nullable="0+", default=None)
     rack_id: str | None = wire(STRING, nullable="0+", default=None)
     member_epoch: int = wire(INT32)
-    client_id: str = wire(STRING)
-    client_host: str = wire(STRING)
+    client_id: str = wire(TEXT)
+    client_host: str = wire(TEXT)
     subscribed_topic_names: tuple[str, ...] = wire(array(STRING))
     subscribed_topic_regex: str | None = wire(STRING, nullable="0+", default=None)
     assignment: DescribedAssignment = wire(DescribedAssignment)
@@ -55,12 +55,12 @@ class DescribedConsumerGroup(Struct):
     """One group."""
 
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(TEXT, nullable="0+", default=None)
     group_id: str = wire(STRING)
     group_state: str = wire(STRING)
     group_epoch: int = wire(INT32)
     assignment_epoch: int = wire(INT32)
-    assignor_name: str = wire(STRING)
+    assignor_name: str = wire(TEXT)
     members: tuple[DescribedConsumerGroupMember, ...] = wire(array(DescribedConsumerGroupMember))
     authorized_operations: int = wire(INT32, default=_UNKNOWN_OPERATIONS)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 
-from aioprod.wire.schema import INT16, INT32, STRING, UUID, Request, Response, Struct, array, wire
+from aioprod.wire.schema import INT16, INT32, STRING, TEXT, UUID, Request, Response, Struct, array, wire
 
 __all__ = ["Assignment", "ConsumerGroupHeartbeatRequest", "ConsumerGroupHeartbeatResponse", "TopicPartitions"]
 
@@ -36,7 +36,7 @@ class ConsumerGroupHeartbeatResponse(Response):
 
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(TEXT, nullable="0+", default=None)
     member_id: str | None = wire(STRING, nullable="0+", default=None)
     member_epoch: int = wire(INT32)
     heartbeat_interval_ms: int = wire(INT32)

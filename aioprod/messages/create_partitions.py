@@ -5,7 +5,7 @@ Versions: 2 flexible; 3 may be answered with THROTTLING_QUOTA_EXCEEDED.
 
 from __future__ import annotations
 
-from aioprod.wire.schema import BOOL, INT16, INT32, STRING, Request, Response, Struct, array, wire
+from aioprod.wire.schema import BOOL, INT16, INT32, STRING, TEXT, Request, Response, Struct, array, wire
 
 __all__ = [
     "CreatePartitionsAssignment",
@@ -21,7 +21,7 @@ class CreatePartitionsTopicResult(Struct):
 
     name: str = wire(STRING)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(TEXT, nullable="0+", default=None)
 
 
 class CreatePartitionsResponse(Response):

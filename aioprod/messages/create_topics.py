@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 
-from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Request, Response, Struct, array, wire
+from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, TEXT, UUID, Request, Response, Struct, array, wire
 
 __all__ = [
     "CreatableReplicaAssignment",
@@ -37,7 +37,7 @@ class CreatableTopicResult(Struct):
     name: str = wire(STRING)
     topic_id: uuid.UUID = wire(UUID, "7+", ignorable=True)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(TEXT, nullable="0+")
     topic_config_error_code: int = wire(INT16, "5+", tag=0, ignorable=True)
     num_partitions: int = wire(INT32, "5+", default=-1, ignorable=True)
     replication_factor: int = wire(INT16, "5+", default=-1, ignorable=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 
-from aioprod.wire.schema import INT16, INT32, STRING, UUID, Request, Response, Struct, array, wire
+from aioprod.wire.schema import INT16, INT32, STRING, TEXT, UUID, Request, Response, Struct, array, wire
 
 __all__ = ["DeletableTopicResult", "DeleteTopicState", "DeleteTopicsRequest", "DeleteTopicsResponse"]
 
@@ -18,7 +18,7 @@ class DeletableTopicResult(Struct):
     name: str | None = wire(STRING, nullable="6+")
     topic_id: uuid.UUID = wire(UUID, "6+", ignorable=True)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, "5+", nullable="0+", default=None, ignorable=True)
+    error_message: str | None = wire(TEXT, "5+", nullable="0+", default=None, ignorable=True)
 
 
 class DeleteTopicsResponse(Response):

@@ -5,7 +5,7 @@ Versions: 1 endpoint type (1 brokers, 2 controllers; KIP-919); 2 fenced brokers.
 
 from __future__ import annotations
 
-from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, Request, Response, Struct, array, wire
+from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, TEXT, Request, Response, Struct, array, wire
 
 __all__ = ["DescribeClusterBroker", "DescribeClusterRequest", "DescribeClusterResponse"]
 
@@ -30,7 +30,7 @@ class DescribeClusterResponse(Response):
 
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(TEXT, nullable="0+", default=None)
     endpoint_type: int = wire(INT8, "1+", default=1)
     cluster_id: str = wire(STRING)
     controller_id: int = wire(INT32, default=-1)

@@ -5,7 +5,7 @@ Versions: 1 where each value comes from; 3 types and documentation; 4 flexible.
 
 from __future__ import annotations
 
-from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, Request, Response, Struct, array, wire
+from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, TEXT, Request, Response, Struct, array, wire
 
 __all__ = [
     "DescribeConfigsRequest",
@@ -42,7 +42,7 @@ class DescribeConfigsResult(Struct):
     """The settings of one resource."""
 
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(TEXT, nullable="0+")
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
     configs: tuple[DescribeConfigsResourceResult, ...] = wire(array(DescribeConfigsResourceResult))

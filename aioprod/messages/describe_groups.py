@@ -6,7 +6,7 @@ Versions: 3 authorized operations; 4 static members (KIP-345); 5 flexible; 6 an 
 
 from __future__ import annotations
 
-from aioprod.wire.schema import BOOL, BYTES, INT16, INT32, STRING, Request, Response, Struct, array, wire
+from aioprod.wire.schema import BOOL, BYTES, INT16, INT32, STRING, TEXT, Request, Response, Struct, array, wire
 
 __all__ = ["DescribeGroupsRequest", "DescribeGroupsResponse", "DescribedGroup", "DescribedGroupMember"]
 
@@ -18,8 +18,8 @@ class DescribedGroupMember(Struct):
 
     member_id: str = wire(STRING)
     group_instance_id: str | None = wire(STRING, "4+", nullable="4+", default=None, ignorable=True)
-    client_id: str = wire(STRING)
-    client_host: str = wire(STRING)
+    client_id: str = wire(TEXT)
+    client_host: str = wire(TEXT)
     member_metadata: bytes = wire(BYTES)
     member_assignment: bytes = wire(BYTES)
 
@@ -28,11 +28,11 @@ class DescribedGroup(Struct):
     """One group; `protocol_data` is the name of the assignor."""
 
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, "6+", nullable="6+", default=None)
+    error_message: str | None = wire(TEXT, "6+", nullable="6+", default=None)
     group_id: str = wire(STRING)
     group_state: str = wire(STRING)
     protocol_type: str = wire(STRING)
-    protocol_data: str = wire(STRING)
+    protocol_data: str = wire(TEXT)
     members: tuple[DescribedGroupMember, ...] = wire(array(DescribedGroupMember))
     authorized_operations: int = wire(INT32, "3+", default=_UNKNOWN_OPERATIONS)
 

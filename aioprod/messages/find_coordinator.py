@@ -6,7 +6,7 @@ groups (KIP-932). Key types: 0 group, 1 transactional id, 2 share group.
 
 from __future__ import annotations
 
-from aioprod.wire.schema import INT8, INT16, INT32, STRING, Request, Response, Struct, array, wire
+from aioprod.wire.schema import INT8, INT16, INT32, STRING, TEXT, Request, Response, Struct, array, wire
 
 __all__ = ["Coordinator", "FindCoordinatorRequest", "FindCoordinatorResponse"]
 
@@ -19,7 +19,7 @@ class Coordinator(Struct):
     host: str = wire(STRING)
     port: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(TEXT, nullable="0+")
 
 
 class FindCoordinatorResponse(Response):
@@ -32,7 +32,7 @@ class FindCoordinatorResponse(Response):
 
     throttle_time_ms: int = wire(INT32, "1+", ignorable=True)
     error_code: int = wire(INT16, "0-3")
-    error_message: str | None = wire(STRING, "1-3", nullable="0+", ignorable=True)
+    error_message: str | None = wire(TEXT, "1-3", nullable="0+", ignorable=True)
     node_id: int = wire(INT32, "0-3")
     host: str = wire(STRING, "0-3")
     port: int = wire(INT32, "0-3")

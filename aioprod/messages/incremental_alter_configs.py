@@ -5,7 +5,7 @@ Versions: 1 flexible.
 
 from __future__ import annotations
 
-from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, Request, Response, Struct, array, wire
+from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, TEXT, Request, Response, Struct, array, wire
 
 __all__ = [
     "AlterConfigsResource",
@@ -20,7 +20,7 @@ class AlterConfigsResourceResponse(Struct):
     """Whether the settings of one resource were changed."""
 
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(TEXT, nullable="0+")
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
 

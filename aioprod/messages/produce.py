@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 
 from aioprod.wire.buffer import Buffer
-from aioprod.wire.schema import INT16, INT32, INT64, RECORDS, STRING, UUID, Request, Response, Struct, array, wire
+from aioprod.wire.schema import INT16, INT32, INT64, RECORDS, STRING, TEXT, UUID, Request, Response, Struct, array, wire
 
 __all__ = [
     "BatchIndexAndErrorMessage",
@@ -30,7 +30,7 @@ class BatchIndexAndErrorMessage(Struct):
     """A record for which the broker rejected its batch, by its index in the batch."""
 
     batch_index: int = wire(INT32)
-    batch_index_error_message: str | None = wire(STRING, nullable="0+", default=None)
+    batch_index_error_message: str | None = wire(TEXT, nullable="0+", default=None)
 
 
 class LeaderIdAndEpoch(Struct):
@@ -49,7 +49,7 @@ class PartitionProduceResponse(Struct):
     log_append_time_ms: int = wire(INT64, default=-1)
     log_start_offset: int = wire(INT64, "5+", default=-1, ignorable=True)
     record_errors: tuple[BatchIndexAndErrorMessage, ...] = wire(array(BatchIndexAndErrorMessage), "8+", ignorable=True)
-    error_message: str | None = wire(STRING, "8+", nullable="0+", default=None, ignorable=True)
+    error_message: str | None = wire(TEXT, "8+", nullable="0+", default=None, ignorable=True)
     current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch, "10+", tag=0)
 
 

@@ -5,7 +5,7 @@ Versions: 1 the time that the session lasts before the client must authenticate 
 
 from __future__ import annotations
 
-from aioprod.wire.schema import BYTES, INT16, INT64, STRING, Request, Response, wire
+from aioprod.wire.schema import BYTES, INT16, INT64, TEXT, Request, Response, wire
 
 __all__ = ["SaslAuthenticateRequest", "SaslAuthenticateResponse"]
 
@@ -20,7 +20,7 @@ class SaslAuthenticateResponse(Response):
     SECRETS = frozenset({"auth_bytes"})
 
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(TEXT, nullable="0+")
     auth_bytes: bytes = wire(BYTES)
     session_lifetime_ms: int = wire(INT64, "1+", ignorable=True)
 

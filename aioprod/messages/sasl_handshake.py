@@ -5,7 +5,7 @@ Versions: 1 the tokens that follow travel in SaslAuthenticate requests (0: bare,
 
 from __future__ import annotations
 
-from aioprod.wire.schema import INT16, STRING, Request, Response, array, wire
+from aioprod.wire.schema import INT16, STRING, TEXT, Request, Response, array, wire
 
 __all__ = ["SaslHandshakeRequest", "SaslHandshakeResponse"]
 
@@ -19,7 +19,7 @@ class SaslHandshakeResponse(Response):
     FLEXIBLE = None
 
     error_code: int = wire(INT16)
-    mechanisms: tuple[str, ...] = wire(array(STRING))
+    mechanisms: tuple[str, ...] = wire(array(TEXT))
 
 
 class SaslHandshakeRequest(Request[SaslHandshakeResponse]):

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from typing import NamedTuple, TypeAlias
 
+from aioprod._shown import shown_address
 from aioprod.net.settings import Address
 
 __all__ = ["Endpoint", "canonical_addresses", "is_this_machine", "resolve", "text_of"]
@@ -25,8 +26,7 @@ class Endpoint(NamedTuple):
 
 def text_of(address: Address) -> str:
     """`host:port`, with an IPv6 address in brackets."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return shown_address(*address)
 
 
 async def resolve(loop: asyncio.AbstractEventLoop, address: Address) -> list[Endpoint]:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from aioprod._shown import printable
 from aioprod.errors import BrokerConnectionError
 from aioprod.net.addresses import Endpoint, resolve, text_of
 from aioprod.net.settings import Address, ClientSettings
@@ -47,7 +48,7 @@ async def open_connection(
         endpoints = await resolve(loop, address)
     except (OSError, UnicodeError) as error:
         raise BrokerConnectionError(
-            f"The host name {address[0]!r} can't be looked up: {reason_of(error)}.", address=text_of(address)
+            f"The host name {printable(address[0])!r} can't be looked up: {reason_of(error)}.", address=text_of(address)
         ) from error
     connected = await _first_connected(loop, address, endpoints, settings)
     try:

@@ -9,7 +9,7 @@ import json
 import uuid
 from typing import Any, Final, NamedTuple, TypeVar, cast, get_args
 
-from aioprod.core.sasl.peer_text import printable
+from aioprod._shown import printable
 from aioprod.schema_registry.errors import (
     RegistryAccessError,
     RegistryAnswerError,

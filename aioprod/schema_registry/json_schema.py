@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, ClassVar, Unpack
 
-from aioprod.core.sasl.peer_text import printable
+from aioprod._shown import printable
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.client import SchemaRegistry

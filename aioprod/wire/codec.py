@@ -17,6 +17,7 @@ from aioprod.wire.buffer import Buffer, Reader, Writer
 from aioprod.wire.decoder import label_of, struct_decoder
 from aioprod.wire.schema import (
     STRING,
+    TEXT,
     UUID,
     Array,
     Message,
@@ -181,7 +182,7 @@ def _primitive_writer(type_: Primitive, flexible: bool) -> _Write:
         return lambda writer, value: writer.pack(layout, value)
     if type_ is UUID:
         return Writer.uuid
-    if type_ is STRING:
+    if type_ is STRING or type_ is TEXT:
         return Writer.compact_string if flexible else Writer.string
     return Writer.compact_bytes if flexible else Writer.bytes_
 

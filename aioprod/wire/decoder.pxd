@@ -30,8 +30,12 @@ cdef class _Sized(Decoder):
     cdef _null(self)
 
 
-@cython.final
 cdef class _Text(_Sized):
+    pass
+
+
+@cython.final
+cdef class _Shown(_Text):
     pass
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from aioprod._shown import printable
 from aioprod.errors import ProtocolError
 from aioprod.wire import memory
 from aioprod.wire.buffer import Reader
@@ -13,6 +14,7 @@ from aioprod.wire.schema import (
     BYTES,
     RECORDS,
     STRING,
+    TEXT,
     UUID,
     Array,
     Primitive,
@@ -83,6 +85,14 @@ class _Text(_Sized):
         if text is None:
             self._null()
         return text
+
+
+class _Shown(_Text):
+    __slots__ = ()
+
+    def read(self, reader: Reader) -> Any:
+        text = _Text.read(self, reader)
+        return None if text is None else printable(text)
 
 
 class _View(_Sized):
@@ -219,6 +229,8 @@ def _decoder(label: str, type_: WireType, version: int, flexible: bool, nullable
         return _Uuid()
     if type_ is STRING:
         return _Text(label, flexible, nullable)
+    if type_ is TEXT:
+        return _Shown(label, flexible, nullable)
     if type_ is RECORDS:
         return _View(label, flexible, nullable)
     assert type_ is BYTES

@@ -43,6 +43,7 @@ __all__ = [
     "INT64",
     "RECORDS",
     "STRING",
+    "TEXT",
     "UUID",
     "ZERO_UUID",
     "AnyRequest",
@@ -86,6 +87,8 @@ INT32: Final = Primitive("int32", "i", 0)
 INT64: Final = Primitive("int64", "q", 0)
 UUID: Final = Primitive("uuid", "", ZERO_UUID)
 STRING: Final = Primitive("string", "", "")
+TEXT: Final = Primitive("text", "", "")
+"""A string that is only shown: decoding cuts it (`_shown.TEXT_MAX`) and replaces its control characters."""
 BYTES: Final = Primitive("bytes", "", b"")
 RECORDS: Final = Primitive("records", "", None)
 """Record batches: bytes that are not looked into here. Decoding gives a view of the frame."""

@@ -163,7 +163,7 @@ def test_a_rejected_handshake(answer: SaslHandshakeResponse, message: str, hint:
             ),
             "Authentication failed: Invalid username or password.",
         ),
-        (SaslAuthenticateResponse(error_code=58, error_message="a\nb\0" + "x" * 10_000), "a?b?" + "x" * 196 + "."),
+        (SaslAuthenticateResponse(error_code=58, error_message="a\nb\0" + "x" * 10_000), "a?b?" + "x" * 496 + "."),
         (SaslAuthenticateResponse(error_code=58), "SASL_AUTHENTICATION_FAILED."),
         (SaslAuthenticateResponse(error_code=999), "error 999."),
     ],

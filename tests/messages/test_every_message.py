@@ -20,12 +20,15 @@ from aioprod.wire.schema import (
     BYTES,
     RECORDS,
     STRING,
+    TEXT,
     UUID,
     Array,
     Message,
     Primitive,
+    Response,
     Struct,
     WireType,
+    array,
     fields_of,
 )
 from tests.support.length import by_length
@@ -106,6 +109,15 @@ def test_python_types_and_wire_types_agree(kind: type[Message]) -> None:
 
 
 @every_message
+def test_what_a_broker_says_for_people_to_read_is_declared_as_text_that_is_only_shown(kind: type[Message]) -> None:
+    if issubclass(kind, Response):
+        said = {"error_message", "batch_index_error_message", "client_id", "client_host"}
+        said |= {"assignor_name", "protocol_data", "mechanisms"}
+        fields = [field for struct in _structs_in(kind) for field in fields_of(struct) if field.name in said]
+        assert [field.name for field in fields if field.type not in (TEXT, array(TEXT))] == []
+
+
+@every_message
 def test_declarations_are_frozen_slotted_and_documented(kind: type[Message]) -> None:
     for struct in _structs_in(kind):
         assert struct.__doc__ is not None
@@ -146,5 +158,5 @@ def _python_type(type_: WireType) -> typing.Any:
         return types.GenericAlias(tuple, (_python_type(type_.element), ...))
     if not isinstance(type_, Primitive):
         return type_
-    varying = {BOOL: bool, UUID: uuid.UUID, STRING: str, BYTES: bytes, RECORDS: Buffer}
+    varying = {BOOL: bool, UUID: uuid.UUID, STRING: str, TEXT: str, BYTES: bytes, RECORDS: Buffer}
     return varying.get(type_, int)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from aioprod.cluster import Node
 from aioprod.net.addresses import Endpoint, canonical_addresses, resolve, text_of
 
 
@@ -29,9 +30,17 @@ def loop_with(forward: dict[str, list[str]], backward: dict[str, str]) -> asynci
     return cast(asyncio.AbstractEventLoop, Names(forward, backward))
 
 
-@pytest.mark.parametrize(("host", "text"), [("localhost", "localhost:9092"), ("::1", "[::1]:9092")])
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        ("localhost", "localhost:9092"),
+        ("::1", "[::1]:9092"),
+        ("evil\n\x1b[31mERROR\x07", "evil??[31mERROR?:9092"),
+        ("x" * 30_000, f"{'x' * 255}:9092"),
+    ],
+)
 def test_addresses_read_as_they_are_written(host: str, text: str) -> None:
-    assert text_of((host, 9092)) == text
+    assert text_of((host, 9092)) == Node(1, host, 9092).address == text
 
 
 async def test_all_addresses_of_a_name_are_found_once_and_in_order() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from aioprod._shown import printable
 from aioprod.records import (
     HEADER,
     PREFIX,
@@ -25,10 +26,11 @@ from aioprod.records import (
     record_size_bound,
 )
 from aioprod.wire.buffer import Buffer
-from aioprod.wire.schema import BYTES, RECORDS, UUID, Array, Message, Struct, WireField, WireType, fields_of
+from aioprod.wire.schema import BYTES, RECORDS, TEXT, UUID, Array, Message, Struct, WireField, WireType, fields_of
 
 __all__ = [
     "GOLDEN",
+    "as_read",
     "batch_to_json",
     "build_batch",
     "from_base64",
@@ -104,6 +106,23 @@ def _struct_from_json(cls: type[Any], version: int, data: Mapping[str, Any]) -> 
         if field.tag is None or name in data:
             values[field.name] = _value_from_json(field.type, data[name], version)
     return cls(**values)
+
+
+def as_read(message: Any) -> Any:
+    """The message as decoding gives it: texts that are only shown have no control characters."""
+    return type(message)(
+        **{one.name: _as_read(one.type, getattr(message, one.name)) for one in fields_of(type(message))}
+    )
+
+
+def _as_read(type_: WireType, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(type_, Array):
+        return tuple(_as_read(type_.element, element) for element in value)
+    if isinstance(type_, type):
+        return as_read(value)
+    return printable(value) if type_ is TEXT else value
 
 
 def _fields(cls: type[Struct], version: int) -> Iterator[WireField]:

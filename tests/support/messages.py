@@ -17,6 +17,7 @@ from aioprod.wire.schema import (
     INT64,
     RECORDS,
     STRING,
+    TEXT,
     UUID,
     Array,
     Message,
@@ -49,6 +50,7 @@ _SAMPLES: dict[Primitive, Any] = {
     INT64: 0x1234_5678_9ABC_DEF0,
     UUID: uuid.UUID("00112233-4455-6677-8899-aabbccddeeff"),
     STRING: "tøpic",
+    TEXT: "tøld",
     BYTES: b"\x00bytes",
     RECORDS: b"\x00records",
 }
@@ -81,6 +83,7 @@ _PRIMITIVES: dict[Primitive, st.SearchStrategy[Any]] = {
     INT64: st.integers(-(1 << 63), (1 << 63) - 1),
     UUID: st.uuids(allow_nil=True),
     STRING: _TEXT,
+    TEXT: st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), max_size=12),
     BYTES: st.binary(max_size=12),
     RECORDS: st.binary(max_size=12),
 }

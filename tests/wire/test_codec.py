@@ -19,6 +19,7 @@ from aioprod.wire.schema import (
     INT64,
     RECORDS,
     STRING,
+    TEXT,
     UUID,
     ZERO_UUID,
     Message,
@@ -254,3 +255,27 @@ def test_garbage_is_refused_or_read(version: int, body: bytes) -> None:
     except ProtocolError:
         return
     assert isinstance(message, Example)
+
+
+class Told(Message):
+    NAME = "Told"
+    VERSIONS = (0, 1)
+    FLEXIBLE = 1
+
+    said: str | None = wire(TEXT, nullable="0+")
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (None, None),
+        ("It is the größte.", "It is the größte."),
+        ("\x1b]0;x\x07\n2026 ERROR \u202eFAKE", "?]0;x??2026 ERROR ?FAKE"),
+        ("x" * 30_000, "x" * 500),
+    ],
+)
+def test_a_text_that_is_only_shown_is_cut_and_has_no_control_characters(
+    version: int, said: str | None, shown: str | None
+) -> None:
+    assert decode(Told, version, encode(Told(said=said), version)).said == shown

@@ -7,7 +7,7 @@ import binascii
 import json
 from typing import Any, Final
 
-from aioprod.core.sasl.peer_text import printable
+from aioprod._shown import printable
 
 __all__ = ["claims_of", "describe_token"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
+from aioprod._shown import printable
 from aioprod.core.sasl.claims import claims_of
-from aioprod.core.sasl.peer_text import printable
 from aioprod.oauth_token import OAuthToken
 
 __all__ = [

@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
+from aioprod._shown import printable
 from aioprod.config._aws import AwsIdentity
 from aioprod.core.login import Login
 from aioprod.core.sasl.aws_msk_iam import AwsKeys, aws_msk_iam, msk_token, region_of
-from aioprod.core.sasl.peer_text import printable
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.net.one_thread import OneThread
 from aioprod.net.settings import SOFTWARE_NAME, software_version

@@ -8,7 +8,7 @@ from typing import Final
 
 import httpx
 
-from aioprod.core.sasl.peer_text import printable
+from aioprod._shown import printable
 from aioprod.core.sasl.token_endpoint import TokenRequest
 from aioprod.net.transport import reason_of
 

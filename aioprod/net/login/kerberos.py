@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from aioprod._shown import printable
 from aioprod.config._kerberos import KerberosIdentity
 from aioprod.core.login import Login
 from aioprod.core.sasl.gssapi import gssapi
-from aioprod.core.sasl.peer_text import printable
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.net.one_thread import OneThread
 

@@ -6,6 +6,7 @@ import ssl
 import time
 from typing import TYPE_CHECKING, Final
 
+from aioprod._shown import printable
 from aioprod.errors import TlsError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def handshake_failure(address: str) -> TlsError:
 
 
 def _of_their_certificate(error: ssl.SSLCertVerificationError, address: str, tls: Tls) -> tuple[str, str | None]:
-    code, reason = error.verify_code, error.verify_message
+    code, reason = error.verify_code, printable(error.verify_message)
     if code in _UNKNOWN_CA:
         return (
             f"The certificate of {address} is from no CA that is trusted here ({reason}); trusted: {tls.trusted}.",
