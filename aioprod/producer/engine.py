@@ -82,9 +82,14 @@ class Engine:
     _ending: Ending
 
     def __init__(
-        self, config: ProducerConfig, on_error: ErrorCallback | None, handle: TransactionHandle | None = None
+        self,
+        config: ProducerConfig,
+        on_error: ErrorCallback | None,
+        handle: TransactionHandle | None = None,
+        facade: unclosed.Facade = unclosed.PRODUCER,
     ) -> None:
         self.config = config
+        self.facade = facade
         self.interceptors = Interceptors.from_config(config)
         serializers = make_serializer(config, is_key=True), make_serializer(config, is_key=False)
         self.preparation = Preparation(self.interceptors, *serializers)

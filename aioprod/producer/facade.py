@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aioprod.config import ProducerConfig
 from aioprod.producer import producer
 from aioprod.producer.callbacks import error_callback
+from aioprod.producer.unclosed import PRODUCER, Facade
 from aioprod.types import ErrorCallback
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Producer(producer.Producer):
         interceptors: InterceptorsOption = (),
         on_error: ErrorCallback | None = None,
         _handle: TransactionHandle | None = None,
+        _facade: Facade = PRODUCER,
         **options: Unpack[ProducerOptions],
     ) -> None:
         named = {
@@ -52,7 +54,9 @@ class Producer(producer.Producer):
             "interceptor_classes": _several(interceptors) or None,
         }
         given = {**options, **{name: value for name, value in named.items() if value is not None}}
-        super().__init__(ProducerConfig.given(config, bootstrap_servers, given), error_callback(on_error), _handle)
+        super().__init__(
+            ProducerConfig.given(config, bootstrap_servers, given), error_callback(on_error), _handle, _facade
+        )
 
 
 def _several(given: Any) -> tuple[Any, ...]:

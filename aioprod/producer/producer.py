@@ -24,7 +24,7 @@ from aioprod.producer.health import Health, health_of
 from aioprod.producer.lacking import ProducerLacks
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds, timestamp_ms
 from aioprod.producer.transactions.calls import TransactionalCalls
-from aioprod.producer.unclosed import dropped
+from aioprod.producer.unclosed import PRODUCER, Facade, dropped
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import (
     NO_VALUE,
@@ -51,9 +51,13 @@ class Producer(TransactionalCalls, ProducerLacks):
     """The calls of a producer; `aioprod.producer.facade` has the class with the arguments and the words for users."""
 
     def __init__(
-        self, config: ProducerConfig, on_error: ErrorCallback | None, handle: TransactionHandle | None = None
+        self,
+        config: ProducerConfig,
+        on_error: ErrorCallback | None,
+        handle: TransactionHandle | None = None,
+        facade: Facade = PRODUCER,
     ) -> None:
-        super().__init__(config, on_error, handle)
+        super().__init__(config, on_error, handle, facade)
         self._is_plain = self._engine.preparation.plain
         self._callbacks = DeliveryCallbacks()
         self._checked: Any = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aioprod.errors import UsageError
 from aioprod.producer.closing import Ending
@@ -15,11 +15,24 @@ from aioprod.producer.logs.milestones import named
 if TYPE_CHECKING:
     from aioprod.producer.engine import Engine
 
-__all__ = ["dropped", "loop_ended"]
+__all__ = ["PRODUCER", "Facade", "dropped", "loop_ended"]
 
 log = logging.getLogger("aioprod.producer")
 
-ADVICE: Final = "Use `async with Producer(...)`, or `await producer.close()`."
+
+class Facade(NamedTuple):
+    """The class that a user has made, and its method that closes, for what is said of one that was not closed."""
+
+    name: str
+    close: str
+
+    @property
+    def advice(self) -> str:
+        """What to write instead."""
+        return f"Use `async with {self.name}(...)`, or `await producer.{self.close}()`."
+
+
+PRODUCER: Final = Facade("Producer", "close")
 
 
 def dropped(engine: Engine, producer: object) -> None:
@@ -34,9 +47,10 @@ def dropped(engine: Engine, producer: object) -> None:
         engine.loop.call_soon_threadsafe(_close, engine)
     except RuntimeError:
         _log_lost(engine)
-    name = "producer" if not engine.config.client_id else named(engine.config)
+    facade, client_id = engine.facade, engine.config.client_id
+    name = f"{facade.name} {client_id!r}" if client_id else facade.name
     warnings.warn(
-        f"Unclosed {name}: use `async with`, or `await producer.close()`.",
+        f"Unclosed {name}: use `async with`, or `await producer.{facade.close}()`.",
         ResourceWarning,
         stacklevel=2,
         source=producer,
@@ -50,10 +64,10 @@ def _close(engine: Engine) -> None:
     if records and engine.guard.state is State.RUNNING:
         log.warning(
             "%s was dropped without being closed, and is closed when %s %s outcome. %s",
-            named(engine.config),
+            named(engine.config, engine.facade.name),
             counted(records, "record"),
             "has its" if records == 1 else "have their",
-            ADVICE,
+            engine.facade.advice,
         )
     engine.begin_close(None)
 
@@ -64,9 +78,9 @@ def _log_lost(engine: Engine) -> None:
     if records:
         log.error(
             "%s was dropped after its event loop had ended: what became of %s is not known. %s",
-            named(engine.config),
+            named(engine.config, engine.facade.name),
             counted(records, "record"),
-            ADVICE,
+            engine.facade.advice,
         )
 
 
@@ -77,9 +91,9 @@ def loop_ended(engine: Engine) -> None:
     when = "was not closed before its event loop ended"
     if engine.guard.state is State.CLOSING:
         when = "was still being closed when its event loop ended"
-    log.error("%s %s%s. %s", named(engine.config), when, left, ADVICE)
+    log.error("%s %s%s. %s", named(engine.config, engine.facade.name), when, left, engine.facade.advice)
     why = "the sender was cancelled: its event loop ended before the producer was closed."
-    error = UsageError(f"T{why[1:]}", hint=ADVICE)
+    error = UsageError(f"T{why[1:]}", hint=engine.facade.advice)
     engine.guard.fail(error)
     engine.fail_all_now(Ending(why, engine.guard.error(), cause=error))
     engine.completions.log_counted()

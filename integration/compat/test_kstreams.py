@@ -22,6 +22,8 @@ async def test_an_engine_and_a_stream(kafka_cluster: KafkaCluster, make_topic: M
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines() == [
         f"producer of {producer}",
+        "batch in [1]",
+        "batches in [0, 1]",
         "partitions [0, 1] [0, 1]",
         "sent to 1 at 0, timestamp 1234",
         "came back b'text!' b'key' {'name': 'value'}",

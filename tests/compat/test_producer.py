@@ -24,6 +24,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
+from aiokafka.partitioner import DefaultPartitioner as TheirDefault
 from aiokafka.structs import TopicPartition as TheirPlace
 
 from aioprod.compat.aiokafka import AIOKafkaProducer, TopicPartition, install, settings
@@ -505,3 +506,14 @@ def test_install_comes_before_kstreams(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="before the first import of kstreams"):
         install()
     assert aiokafka.AIOKafkaProducer is not AIOKafkaProducer
+
+
+@pytest.mark.parametrize("given", [None, TheirDefault()])
+def test_the_default_partitioner_can_be_called_as_kstreams_does(given: Any) -> None:
+    partitioner: Any = AIOKafkaProducer(partitioner=given)._partitioner
+    everywhere = [0, 1, 2, 3, 4]
+    for number in range(50):
+        key = b"key %d" % number
+        assert partitioner(key, everywhere, []) == TheirDefault()(key, everywhere, [])
+    assert partitioner(None, everywhere, [3]) == 3
+    assert partitioner(None, everywhere, []) in everywhere

@@ -207,7 +207,7 @@ def test_a_loop_that_ends_before_the_producer_was_closed(caplog: pytest.LogCaptu
             await producer.partitions_for("t")
             producer.send_nowait("t", b"v", on_delivery=outcomes)
 
-    with pytest.warns(ResourceWarning, match="Unclosed producer"):
+    with pytest.warns(ResourceWarning, match="Unclosed Producer"):
         asyncio.run(main())
     assert [type(error) for error in outcomes.errors] == [NotSentError]
     assert "its event loop ended" in caplog.text

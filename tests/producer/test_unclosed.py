@@ -72,7 +72,7 @@ async def test_a_producer_per_request_leaves_nothing_behind(brokers: FakeCluster
         await producer.send("t", b"v")
 
     for _ in range(5):
-        with pytest.warns(ResourceWarning, match="Unclosed producer: use `async with`"):
+        with pytest.warns(ResourceWarning, match="Unclosed Producer: use `async with`"):
             await handle()
     await until(lambda: not left_over(before) and not connections(brokers))
 
@@ -87,7 +87,7 @@ async def test_what_a_dropped_producer_had_accepted_is_delivered(
     future = producer.submit("t", b"0")
     for _ in range(9):
         producer.send_nowait("t", b"v")
-    with pytest.warns(ResourceWarning, match="Unclosed producer"):
+    with pytest.warns(ResourceWarning, match="Unclosed Producer"):
         del producer
     await future
     assert len(topic.records()) == 10
@@ -105,7 +105,7 @@ def test_undelivered_records_are_logged_as_by_a_close(caplog: pytest.LogCaptureF
             cluster.fault(ProduceRequest, hold=True, times=None)
             future = producer.submit("t", b"v")
             producer.send_nowait("t", b"w")
-            with pytest.warns(ResourceWarning, match="Unclosed producer"):
+            with pytest.warns(ResourceWarning, match="Unclosed Producer"):
                 del producer
             await asyncio.wait([future])
             return future.exception()
@@ -128,7 +128,7 @@ async def test_a_pending_send_keeps_the_producer(brokers: FakeCluster) -> None:
     await held.reached.wait()
     gc.collect()
     held.release()
-    with pytest.warns(ResourceWarning, match="Unclosed producer"):
+    with pytest.warns(ResourceWarning, match="Unclosed Producer"):
         await sending
     await until(lambda: not left_over(before))
 
@@ -137,7 +137,7 @@ async def test_a_producer_may_be_dropped_in_another_thread(brokers: FakeCluster)
     before = asyncio.all_tasks()
     held = [new_producer(brokers.bootstrap)]
     await held[0].start()
-    with pytest.warns(ResourceWarning, match="Unclosed producer"):
+    with pytest.warns(ResourceWarning, match="Unclosed Producer"):
         await asyncio.to_thread(held.clear)
     await until(lambda: not left_over(before))
 
@@ -221,7 +221,7 @@ def test_the_end_of_the_loop_says_what_to_write_instead(stays: bool, caplog: pyt
 def test_one_that_is_dropped_after_the_end_of_the_loop_warns() -> None:
     held: list[Any] = []
     run_and_leave(held, stays=True, waits=False)
-    with pytest.warns(ResourceWarning, match="Unclosed producer"):
+    with pytest.warns(ResourceWarning, match="Unclosed Producer"):
         let_go(held)
 
 

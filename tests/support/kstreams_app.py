@@ -31,6 +31,15 @@ async def run(producer: str, servers: str, into: str, out: str) -> None:
         made: Any = engine._producer
         print("producer of", "aioprod" if "aioprod" in str(type(made).__mro__) else "aiokafka")
         stored = await engine.send(into, value=b"text", key="k", partition=1, timestamp_ms=1234)
+        first = [kstreams.BatchEvent(value=b"first", key="k")]
+        print("batch in", [one.partition for one in await engine.send_many(out, batch_events=first, partition=1)])
+        events = [kstreams.BatchEvent(value=b"%d" % number, key=str(number)) for number in range(9)]
+        # Without a partition kstreams asks for those that its producer knows, so another call has to come before.
+        batches = await engine.send_many(out, batch_events=events)
+        print("batches in", sorted(one.partition for one in batches))
+        for _ in range(10):
+            async with asyncio.timeout(_PATIENCE_S):
+                await came_back.get()
         everywhere, available = made.all_partitions_for_topic(into), made.available_partitions_for_topic(into)
         print("partitions", sorted(everywhere), sorted(available))
         print(f"sent to {stored.partition} at {stored.offset}, timestamp {stored.timestamp}")

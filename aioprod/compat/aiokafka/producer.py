@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import random
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
@@ -25,6 +26,7 @@ from aioprod.errors import (
 )
 from aioprod.producer.preparation import partition_index
 from aioprod.records.headers import NO_HEADERS, encode_headers
+from aioprod.routing.hashes import murmur2_partition
 
 if TYPE_CHECKING:
     import ssl
@@ -85,7 +87,9 @@ class AIOKafkaProducer:
             raise unknown_option(name)
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
-        self._partitioner = None if _is_default(partitioner) else partitioner
+        self._partitioner = (
+            DefaultPartitioner() if partitioner is None or _is_aiokafkas_default(partitioner) else partitioner
+        )
         config = producer_config({name: given[name] for name in DEFAULTS})
         self._producer = SendingProducer(config=config)
         self._transactions = Transactions(self._producer)
@@ -108,7 +112,10 @@ class AIOKafkaProducer:
     # --- life
 
     async def start(self) -> None:
-        """Connect to the cluster; raises KafkaConnectionError when no server answers in `request_timeout_ms`."""
+        """Connect to the cluster; raises KafkaConnectionError when no server answers in `request_timeout_ms`.
+
+        It may be called again after it has raised.
+        """
         try:
             await self._producer.start()
         except MetadataTimeoutError as error:
@@ -125,8 +132,11 @@ class AIOKafkaProducer:
         self._closed = True
 
     async def flush(self) -> None:
-        """Wait for the outcome of everything that was sent before; nothing lingers. After `stop()` it does nothing."""
-        if self._closed:
+        """Wait for the outcome of everything that was sent before; nothing lingers. Returns at once where nothing was.
+
+        That is before `start()`, after one that failed, and after `stop()`.
+        """
+        if self._closed or not self._producer.is_started:
             return
         try:
             await self._producer.flush()
@@ -261,7 +271,7 @@ class AIOKafkaProducer:
                 said = f"Topic {topic!r} has no partition {partition!r}: it has {count}."
                 raise as_kind(AssertionError, InvalidRecordError(said))
             return chosen
-        if self._partitioner is None:
+        if isinstance(self._partitioner, DefaultPartitioner):
             return -1 if key is not None else self._producer.any_partition(topic)
         cluster = self._producer.cluster
         everywhere = [info.partition for info in cluster.partitions_for_topic(topic)]
@@ -291,7 +301,20 @@ class AIOKafkaProducer:
             self._waiting -= 1
 
 
-def _is_default(partitioner: object) -> bool:
-    """Whether it chooses as ours does: aiokafka's default, which FastStream passes on, or none."""
+class DefaultPartitioner:
+    """aiokafka's default, for who calls `_partitioner` of a producer, as kstreams' `send_many()` does.
+
+    A record without a partition takes a shorter way to the same choice.
+    """
+
+    def __call__(self, key: bytes | None, all_partitions: list[int], available: list[int]) -> int:
+        """The partition of a key by Java's hash, or any available one."""
+        if key is None:
+            return random.choice(available or all_partitions)  # noqa: S311 - it spreads records, it guards no secret
+        return all_partitions[murmur2_partition(key, len(all_partitions))]
+
+
+def _is_aiokafkas_default(partitioner: object) -> bool:
+    """Whether it is aiokafka's own default, which FastStream passes on."""
     kind = type(partitioner)
-    return partitioner is None or (kind.__module__ == "aiokafka.partitioner" and kind.__name__ == "DefaultPartitioner")
+    return kind.__module__ == "aiokafka.partitioner" and kind.__name__ == "DefaultPartitioner"

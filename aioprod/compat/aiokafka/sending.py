@@ -7,13 +7,15 @@ from typing import Final
 
 from aioprod.cluster import Cluster
 from aioprod.compat.aiokafka.deliveries import BatchDelivery
+from aioprod.config import ProducerConfig
 from aioprod.core.batch import Run
 from aioprod.core.budget import buffer_full
 from aioprod.core.transactions import TransactionState
-from aioprod.errors import AioprodError, UnknownTopicError
+from aioprod.errors import AioprodError, ProducerClosedError, UnknownTopicError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.producer import Producer
 from aioprod.producer.guard import State
+from aioprod.producer.unclosed import Facade
 from aioprod.records.builder import RECORD_OVERHEAD_MAX, RecordBatchBuilder, bound_of
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.layout import HEADER
@@ -32,6 +34,24 @@ class SendingProducer(Producer):
 
     __slots__ = ()
 
+    def __init__(self, config: ProducerConfig) -> None:
+        super().__init__(config=config, _facade=Facade("AIOKafkaProducer", "stop"))
+
+    async def start(self) -> None:
+        """Connect; a start that raised leaves the producer as new, unless it was closed meanwhile.
+
+        So a caller may try again with the same object.
+        """
+        is_first = self._engine.guard.state is State.NEW
+        try:
+            await super().start()
+        except ProducerClosedError:
+            raise
+        except BaseException:
+            if is_first:
+                SendingProducer.__init__(self, self.config)
+            raise
+
     @property
     def cluster(self) -> Cluster:
         """What is known of brokers and of the topics in use; empty before the start."""
@@ -40,7 +60,7 @@ class SendingProducer(Producer):
     @property
     def is_started(self) -> bool:
         """Whether `start()` has succeeded, also after the end."""
-        return self._engine.guard.loop is not None and hasattr(self._engine, "client")
+        return self._engine.guard.state not in (State.NEW, State.STARTING) and hasattr(self._engine, "client")
 
     @property
     def is_usable(self) -> bool:

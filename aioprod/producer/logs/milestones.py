@@ -11,9 +11,9 @@ from aioprod.types import DeliveryReport
 __all__ = ["closed", "connected", "named"]
 
 
-def named(config: ProducerConfig) -> str:
-    """A producer at the beginning of a sentence, by its client.id if it was given one."""
-    return f"Producer {config.client_id!r}" if config.client_id else "The producer"
+def named(config: ProducerConfig, kind: str = "Producer") -> str:
+    """A producer at the beginning of a sentence, by its class and its client.id if it was given one."""
+    return f"{kind} {config.client_id!r}" if config.client_id else "The producer"
 
 
 def connected(config: ProducerConfig, cluster: Cluster) -> str:

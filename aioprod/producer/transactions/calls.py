@@ -12,6 +12,7 @@ from aioprod.config import ProducerConfig
 from aioprod.core.transactions import TransactionEvent, TransactionState
 from aioprod.errors import AioprodError, UsageError
 from aioprod.producer.engine import Engine
+from aioprod.producer.unclosed import PRODUCER, Facade
 from aioprod.types import ErrorCallback, GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -40,10 +41,14 @@ class TransactionalCalls:
     """
 
     def __init__(
-        self, config: ProducerConfig, on_error: ErrorCallback | None, handle: TransactionHandle | None = None
+        self,
+        config: ProducerConfig,
+        on_error: ErrorCallback | None,
+        handle: TransactionHandle | None = None,
+        facade: Facade = PRODUCER,
     ) -> None:
         self.config = config
-        self._engine = Engine(config, on_error, handle)
+        self._engine = Engine(config, on_error, handle, facade)
         self._guard = self._engine.guard
 
     async def init_transactions(self) -> None:

@@ -107,7 +107,37 @@ async def a_lone_record_lingers(pair: Pair) -> None:
         assert loop.time() - start > 0.29
 
 
-@behaviour(differs="a call before `start()`")
+@behaviour()
+async def flush_before_start_returns(pair: Pair) -> None:
+    producer = pair.make()
+    await producer.flush()
+    await producer.stop()
+
+
+@behaviour(on_real=False)
+async def a_start_that_failed_may_be_called_again(pair: Pair) -> None:
+    users = {"alice": "another"}
+    security = Security(protocol="SASL_PLAINTEXT", mechanisms=["PLAIN"], users=users)
+    async with FakeCluster(security=security) as brokers:
+        brokers.create_topic("orders")
+        producer = pair.client(
+            bootstrap_servers=brokers.bootstrap,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_plain_username="alice",
+            sasl_plain_password="alice-secret",
+        )
+        for _ in range(2):
+            with pytest.raises(KafkaError):
+                await producer.start()
+            await producer.flush()
+        users["alice"] = "alice-secret"
+        await producer.start()
+        await producer.send_and_wait("orders", b"value")
+        await producer.stop()
+        assert [record.value for record in brokers.records("orders")] == [b"value"]
+
+
+@behaviour(differs="`send()` before `start()`")
 async def send_before_start(pair: Pair) -> None:
     producer = pair.make()
     send = asyncio.ensure_future(producer.send("topic", b"value"))
@@ -222,7 +252,8 @@ async def a_producer_that_is_dropped_warns(pair: Pair) -> None:
             gc.collect()
             await asyncio.sleep(0)
         wanted = pair.either(True, starts)
-        assert any(issubclass(one.category, ResourceWarning) for one in caught) is wanted
+        said = [str(one.message) for one in caught if issubclass(one.category, ResourceWarning)]
+        assert any("Unclosed AIOKafkaProducer" in one for one in said) is wanted
         if not pair.is_ours:
             await client.close()
         gc.collect()

@@ -12,6 +12,7 @@ from aiokafka.errors import MessageSizeTooLargeError, UnknownTopicOrPartitionErr
 from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.structs import RecordMetadata, TopicPartition
 
+from aioprod.errors import InvalidRecordError
 from tests.support.aiokafka_pairs.pair import Pair, behaviour
 
 
@@ -175,6 +176,18 @@ async def a_topic_with_append_time_says_so(pair: Pair) -> None:
         stored = await producer.send_and_wait(topic, b"value", timestamp_ms=5)
     (record,) = await pair.records(topic)
     assert (stored.timestamp, stored.timestamp_type) == (record.timestamp, 1)
+
+
+@behaviour(differs='`timestamp_ms=-1`, Kafka\'s "no timestamp"')
+async def minus_one_for_no_timestamp(pair: Pair) -> None:
+    topic = await pair.topic()
+    async with pair.running() as producer:
+        if pair.is_ours:
+            with pytest.raises(InvalidRecordError, match="The timestamp -1 is not between 0 and"):
+                await producer.send(topic, b"value", timestamp_ms=-1)
+        else:
+            assert (await producer.send_and_wait(topic, b"value", timestamp_ms=-1)).timestamp == -1
+    assert [record.timestamp for record in await pair.records(topic)] == pair.either([-1], [])
 
 
 @behaviour(differs="timestamps of records that share a batch")
