@@ -15,11 +15,13 @@ from aioprod._lazy import imported_on_use
 if TYPE_CHECKING:
     from aioprod.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
     from aioprod.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+    from aioprod.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
     from aioprod.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
     from aioprod.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
     from aioprod.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
     from aioprod.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
     from aioprod.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from aioprod.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
     from aioprod.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
     from aioprod.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
     from aioprod.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from aioprod.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
     from aioprod.messages.metadata import MetadataRequest, MetadataResponse
     from aioprod.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+    from aioprod.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
     from aioprod.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
     from aioprod.messages.produce import ProduceRequest, ProduceResponse
     from aioprod.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
@@ -59,6 +62,8 @@ __all__ = [
     "AddOffsetsToTxnResponse",
     "AddPartitionsToTxnRequest",
     "AddPartitionsToTxnResponse",
+    "AlterConfigsRequest",
+    "AlterConfigsResponse",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
     "ConsumerGroupDescribeRequest",
@@ -69,6 +74,8 @@ __all__ = [
     "CreatePartitionsResponse",
     "CreateTopicsRequest",
     "CreateTopicsResponse",
+    "DeleteGroupsRequest",
+    "DeleteGroupsResponse",
     "DeleteRecordsRequest",
     "DeleteRecordsResponse",
     "DeleteTopicsRequest",
@@ -109,6 +116,8 @@ __all__ = [
     "MetadataResponse",
     "OffsetCommitRequest",
     "OffsetCommitResponse",
+    "OffsetDeleteRequest",
+    "OffsetDeleteResponse",
     "OffsetFetchRequest",
     "OffsetFetchResponse",
     "ProduceRequest",

@@ -35,10 +35,13 @@ KAFKA_4_3 = {
     "EndTxn": (26, 0, 5, 3),
     "TxnOffsetCommit": (28, 0, 5, 3),
     "DescribeConfigs": (32, 1, 4, 4),
+    "AlterConfigs": (33, 0, 2, 2),
     "DescribeLogDirs": (35, 1, 4, 2),
     "SaslAuthenticate": (36, 0, 2, 2),
     "CreatePartitions": (37, 0, 3, 2),
+    "DeleteGroups": (42, 0, 2, 2),
     "IncrementalAlterConfigs": (44, 0, 1, 1),
+    "OffsetDelete": (47, 0, 0, None),
     "DescribeCluster": (60, 0, 2, 0),
     "DescribeTransactions": (65, 0, 0, 0),
     "ConsumerGroupHeartbeat": (68, 0, 1, 0),
@@ -48,7 +51,7 @@ KAFKA_4_3 = {
 }
 
 
-def test_the_34_requests_and_their_versions() -> None:
+def test_the_37_requests_and_their_versions() -> None:
     declared = {kind.NAME: (kind.API_KEY, *kind.VERSIONS, kind.FLEXIBLE) for kind in REQUESTS}
     assert declared == KAFKA_4_3
     assert [kind.API_KEY for kind in REQUESTS] == sorted(REQUESTS_BY_KEY)
