@@ -185,9 +185,13 @@ class FakeBroker:
         )
 
     async def _turn_down(self, payload: bytes, writer: asyncio.StreamWriter) -> bool:
-        """Answer an ApiVersions request newer than ours by what we know (KIP-511); others end the connection."""
-        if int.from_bytes(payload[:2], "big") != ApiVersionsRequest.API_KEY:
-            return False
+        """Answer an ApiVersions request newer than ours by what we know (KIP-511); others end the connection.
+
+        Raises UnsupportedVersionError for these, so that the user of the cluster learns what a client wants of it.
+        """
+        key, version = (int.from_bytes(payload[at : at + 2], "big") for at in (0, 2))
+        if key != ApiVersionsRequest.API_KEY:
+            raise _unknown(key, version)
         answer = self._api_versions(ErrorCode.UNSUPPORTED_VERSION)
         writer.write(encode_response(answer, 0, int.from_bytes(payload[4:8], "big", signed=True)))
         await writer.drain()
@@ -219,6 +223,8 @@ class FakeBroker:
             error = fault.error if is_spoken else ErrorCode.UNSUPPORTED_VERSION
             return self._api_versions(error), header.version if is_spoken else 0
         if not is_spoken:
+            if type(message) not in HANDLERS:
+                raise _unknown(header.api_key, header.version)
             return None, 0
         if isinstance(message, SaslHandshakeRequest):
             return authenticator.handshake(message), header.version
@@ -252,6 +258,10 @@ class FakeBroker:
             finalized_features_epoch=epoch,
             finalized_features=(finalized,) if level else (),
         )
+
+
+def _unknown(api_key: int, version: int) -> UnsupportedVersionError:
+    return UnsupportedVersionError(f"key {api_key}, version {version}, is not known")
 
 
 def _frame(fault: Fault, answer: Response, version: int, correlation_id: int) -> bytes:

@@ -190,14 +190,14 @@ class FakeCluster(Live):
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
         checks.known_topic(name, self.topics)
-        del self.topics[name]
+        self.state.delete_topic(name)
 
     def recreate_topic(self, name: str, partitions: int | None = None) -> FakeTopic:
         """Delete a topic and create it again: empty, with another id, by default with the same number of partitions."""
         old = checks.known_topic(name, self.topics)
         if partitions is not None:
             checks.check_count("partitions", partitions)
-        del self.topics[name]
+        self.state.delete_topic(name)
         return self.state.create_topic(name, partitions or len(old.partitions), old.config)
 
     def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:

@@ -11,19 +11,29 @@ from tests.support.broker_scenarios import (
     administration,
     classic_groups,
     consumer_groups,
+    deletions,
     epochs,
     logs,
     offsets,
     sequences,
+    topic_settings,
     transactions,
 )
 from tests.support.broker_scenarios.scenario import Scenario
 
 __all__ = ["SCENARIOS", "Scenario"]
 
-SCENARIOS: Final = tuple(
-    one
-    for module in (sequences, transactions, epochs, offsets, logs, classic_groups, consumer_groups, administration)
-    for one in vars(module).values()
-    if isinstance(one, Scenario)
+_MODULES: Final = (
+    sequences,
+    transactions,
+    epochs,
+    offsets,
+    logs,
+    classic_groups,
+    consumer_groups,
+    administration,
+    deletions,
+    topic_settings,
 )
+
+SCENARIOS: Final = tuple(one for module in _MODULES for one in vars(module).values() if isinstance(one, Scenario))

@@ -9,12 +9,20 @@ import pytest
 
 from aioprod import TopicPartition
 from aioprod.errors import ErrorCode
-from aioprod.messages import ApiVersionsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest
+from aioprod.messages import (
+    ApiVersionsRequest,
+    CreatePartitionsRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from aioprod.messages.create_partitions import CreatePartitionsTopic
 from aioprod.messages.fetch import FetchPartition, FetchTopic
 from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from aioprod.messages.produce import PartitionProduceData, TopicProduceData
 from aioprod.testing import FakeCluster
-from tests.support.lab import Lab, Topic, batch, connected_lab
+from tests.support.lab import Lab, Topic, batch, connected_lab, open_lab
 from tests.support.producers import turns, until
 
 TP = TopicPartition("t", 0)
@@ -242,3 +250,30 @@ async def test_the_end_of_a_log_depends_on_the_isolation_level() -> None:
         assert ends == [3, 2]
         assert len(cluster.records("t")) == 2
         assert len(cluster.records("t", partition=0, isolation="read_uncommitted")) == 3
+
+
+async def test_a_topic_of_more_partitions_than_any_test_needs_is_refused() -> None:
+    async with FakeCluster() as cluster, open_lab(cluster.bootstrap, 2) as lab:
+        created = await lab.create("t", partitions=20_000_000)
+        assert (created.error_code, "t" in cluster.topics) == (ErrorCode.POLICY_VIOLATION, False)
+        await lab.create("t")
+        wanted = CreatePartitionsTopic(name="t", count=20_000_000, assignments=None)
+        (row,) = (await lab.request(CreatePartitionsRequest(topics=(wanted,), timeout_ms=1000), 3)).results
+        assert (row.error_code, len(cluster.topics["t"].partitions)) == (ErrorCode.POLICY_VIOLATION, 1)
+
+
+async def test_the_offsets_of_a_topic_go_with_it() -> None:
+    async with FakeCluster() as cluster, open_lab(cluster.bootstrap, 2) as lab:
+        assert await lab.commit("g", await lab.topic("t"), 5) == ErrorCode.NONE
+        cluster.recreate_topic("t")
+        assert cluster.committed_offset("g", TopicPartition("t", 0)) is None
+
+
+async def test_a_request_that_no_fake_broker_knows_is_an_error() -> None:
+    """It fails the test, unless that takes the error away."""
+    async with FakeCluster() as cluster:
+        reader, writer = await asyncio.open_connection(*cluster.addresses[0])
+        writer.write(bytes.fromhex("0000000a 001d 0002 00000001 ffff"))
+        assert await reader.read() == b""
+        writer.close()
+        assert str(cluster.errors.pop()) == "key 29, version 2, is not known"

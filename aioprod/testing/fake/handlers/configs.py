@@ -1,16 +1,20 @@
-"""How a fake broker answers DescribeConfigs and IncrementalAlterConfigs: topics have the settings of `_DEFAULTS`."""
+"""How a fake broker answers DescribeConfigs, IncrementalAlterConfigs and AlterConfigs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from aioprod.errors import ErrorCode, Operation
 from aioprod.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from aioprod.messages import alter_configs as whole
 from aioprod.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
@@ -23,23 +27,10 @@ from aioprod.messages.incremental_alter_configs import (
 )
 from aioprod.testing.acls import CLUSTER
 from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.state.topic_settings import TOPIC_SETTINGS, Kind
 from aioprod.types import TopicPartition
 
-__all__ = ["describe_configs", "incremental_alter_configs"]
-
-_DEFAULTS: Final = {
-    "cleanup.policy": "delete",
-    "compression.type": "producer",
-    "max.message.bytes": "1048588",
-    "message.timestamp.after.max.ms": "3600000",
-    "message.timestamp.type": "CreateTime",
-    "min.insync.replicas": "1",
-    "retention.bytes": "-1",
-    "retention.ms": "604800000",
-    "segment.bytes": "1073741824",
-}
-"""Some of a topic's settings, with the values that Kafka has."""
-_OF_BROKER: Final = {"log.dirs": "/var/lib/kafka", "num.partitions": "1"}
+__all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "unknown_setting"]
 
 _TOPIC: Final = 2
 _BROKER: Final = 4
@@ -67,17 +58,30 @@ def _described(call: Call, resource: DescribeConfigsResource) -> DescribeConfigs
 
 def _settings(call: Call, resource: DescribeConfigsResource) -> list[DescribeConfigsResourceResult]:
     if resource.resource_type == _BROKER:
-        return [_row(name, value, _STATIC_BROKER, read_only=True) for name, value in _OF_BROKER.items()]
+        return [_row(name, value, kind, _STATIC_BROKER, read_only=True) for name, kind, value in _of_broker(call)]
     given = call.state.topics[resource.resource_name].config
     return [
-        _row(name, given.get(name, value), _DYNAMIC_TOPIC if name in given else _DEFAULT)
-        for name, value in ({**_DEFAULTS, **given}).items()
+        _row(name, given.get(name, default), kind, _DYNAMIC_TOPIC if name in given else _DEFAULT)
+        for name, (kind, default) in TOPIC_SETTINGS.items()
     ]
 
 
-def _row(name: str, value: str, source: int, *, read_only: bool = False) -> DescribeConfigsResourceResult:
+def _of_broker(call: Call) -> list[tuple[str, Kind, str]]:
+    """Some of a broker's settings: what programs ask for."""
+    host, port = call.state.nodes[call.node_id]
+    return [
+        ("advertised.listeners", Kind.LIST, f"PLAINTEXT://{host}:{port}"),
+        ("auto.create.topics.enable", Kind.BOOLEAN, str(call.state.auto_create).lower()),
+        ("broker.id", Kind.INT, str(call.node_id)),
+        ("log.dirs", Kind.LIST, "/var/lib/kafka"),
+        ("node.id", Kind.INT, str(call.node_id)),
+        ("num.partitions", Kind.INT, str(call.state.default_partitions)),
+    ]
+
+
+def _row(name: str, value: str, kind: Kind, source: int, *, read_only: bool = False) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
-        name=name, value=value, read_only=read_only, config_source=source, documentation=None
+        name=name, value=value, read_only=read_only, config_source=source, config_type=kind, documentation=None
     )
 
 
@@ -88,30 +92,53 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
 
 
 def _altered(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -> AlterConfigsResourceResponse:
-    error, said = _error(call, resource.resource_type, resource.resource_name, "ALTER_CONFIGS"), None
-    if error == ErrorCode.NONE and resource.resource_type == _BROKER:
-        error, said = ErrorCode.INVALID_REQUEST, "A fake broker's settings can't be changed."
-    if error == ErrorCode.NONE:
-        topic = call.state.topics[resource.resource_name]
+    kind, name = resource.resource_type, resource.resource_name
+    error, said = _alter_error(call, kind, name, (change.name for change in resource.configs))
+    if error == ErrorCode.NONE and not validate_only:
+        topic = call.state.topics[name]
         config = dict(topic.config)
         for change in resource.configs:
-            if change.name not in _DEFAULTS:
-                error, said = ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {change.name}"
-            else:
-                _change(config, change)
-        if error == ErrorCode.NONE and not validate_only:
-            topic.config = config
-    return AlterConfigsResourceResponse(
-        error_code=error,
-        error_message=said,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
+            _change(config, change)
+        topic.config = config
+    return AlterConfigsResourceResponse(error_code=error, error_message=said, resource_type=kind, resource_name=name)
+
+
+def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replace all settings of topics, or only check the request (`validate_only`)."""
+    rows = [_replaced(call, resource, validate_only=request.validate_only) for resource in request.resources]
+    return AlterConfigsResponse(responses=tuple(rows))
+
+
+def _replaced(
+    call: Call, resource: whole.AlterConfigsResource, *, validate_only: bool
+) -> whole.AlterConfigsResourceResponse:
+    kind, name = resource.resource_type, resource.resource_name
+    error, said = _alter_error(call, kind, name, (one.name for one in resource.configs))
+    if error == ErrorCode.NONE and not validate_only:
+        call.state.topics[name].config = {one.name: one.value or "" for one in resource.configs}
+    return whole.AlterConfigsResourceResponse(
+        error_code=error, error_message=said, resource_type=kind, resource_name=name
     )
+
+
+def _alter_error(call: Call, kind: int, name: str, settings: Iterable[str]) -> tuple[ErrorCode, str | None]:
+    """The error and message of settings that can't be changed; NONE and None if they can."""
+    if error := _error(call, kind, name, "ALTER_CONFIGS"):
+        return error, None
+    if kind == _BROKER:
+        return ErrorCode.INVALID_REQUEST, "A fake broker's settings can't be changed."
+    said = unknown_setting(settings)
+    return (ErrorCode.NONE, None) if said is None else (ErrorCode.INVALID_CONFIG, said)
+
+
+def unknown_setting(names: Iterable[str]) -> str | None:
+    """What the controller says of the first of these that is no setting of a topic; None if all are."""
+    return next((f"Unknown topic config name: {name}" for name in names if name not in TOPIC_SETTINGS), None)
 
 
 def _change(config: dict[str, str], change: AlterableConfig) -> None:
     value = change.value or ""
-    present = config.get(change.name, _DEFAULTS[change.name]).split(",")
+    present = config.get(change.name, TOPIC_SETTINGS[change.name].default).split(",")
     if change.config_operation == _DELETE:
         config.pop(change.name, None)
     elif change.config_operation == _SET:

@@ -53,11 +53,13 @@ def _classic(call: Call, name: str) -> DescribedGroup:
     membership = group.membership
     members = membership.members.values() if isinstance(membership, ClassicGroup) else ()
     protocol = membership.protocol if isinstance(membership, ClassicGroup) else None
+    # In a rebalance it is open which protocol the members will have, so there are no subscriptions either.
+    is_stable = row.group_state == "Stable"
     return DescribedGroup(
         group_id=name,
         group_state=row.group_state,
         protocol_type=row.protocol_type,
-        protocol_data=protocol or "",
+        protocol_data=protocol or "" if is_stable else "",
         members=tuple(
             DescribedGroupMember(
                 member_id=member.id,
@@ -65,6 +67,7 @@ def _classic(call: Call, name: str) -> DescribedGroup:
                 # A member's id is that of its client, a hyphen, and a UUID.
                 client_id=member.id.rsplit("-", 5)[0],
                 client_host=_HOST,
+                member_metadata=member.metadata(protocol) if is_stable else b"",
                 member_assignment=member.assignment,
             )
             for member in members

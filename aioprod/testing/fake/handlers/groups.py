@@ -256,6 +256,7 @@ def listed(name: str, group: FakeGroup) -> ListedGroup:
         return ListedGroup(group_id=name, protocol_type="", group_state="Empty", group_type="classic")
     if isinstance(membership, ClassicGroup):
         state = _STATES[membership.state]
-        return ListedGroup(group_id=name, protocol_type="consumer", group_state=state, group_type="classic")
+        kind = membership.protocol_type
+        return ListedGroup(group_id=name, protocol_type=kind, group_state=state, group_type="classic")
     state = "Stable" if membership.members else "Empty"
     return ListedGroup(group_id=name, protocol_type="consumer", group_state=state, group_type="consumer")

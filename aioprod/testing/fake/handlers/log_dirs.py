@@ -72,9 +72,10 @@ def _deleted(call: Call, name: str, row: DeleteRecordsPartition) -> DeleteRecord
         partition, error = led_partition(call.state.topics.get(name), tp.partition, call.node_id, unknown)
     if partition is not None:
         offset = partition.next_offset if row.offset == _ALL else row.offset
-        if not partition.first_offset <= offset <= partition.next_offset:
+        if not 0 <= offset <= partition.next_offset:
             error = ErrorCode.OFFSET_OUT_OF_RANGE
         else:
-            partition.first_offset = offset
-            return DeleteRecordsPartitionResult(partition_index=tp.partition, low_watermark=offset)
+            # Before the start there is nothing to delete.
+            partition.first_offset = max(partition.first_offset, offset)
+            return DeleteRecordsPartitionResult(partition_index=tp.partition, low_watermark=partition.first_offset)
     return DeleteRecordsPartitionResult(partition_index=tp.partition, low_watermark=-1, error_code=error)

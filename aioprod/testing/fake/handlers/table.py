@@ -11,10 +11,12 @@ from typing import Any, Final
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
+    AlterConfigsRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteGroupsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
@@ -33,15 +35,17 @@ from aioprod.messages import (
     ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
+    OffsetDeleteRequest,
     OffsetFetchRequest,
     ProduceRequest,
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
 from aioprod.testing.fake.handlers.call import Call
-from aioprod.testing.fake.handlers.configs import describe_configs, incremental_alter_configs
+from aioprod.testing.fake.handlers.configs import alter_configs, describe_configs, incremental_alter_configs
 from aioprod.testing.fake.handlers.coordinators import find_coordinator
 from aioprod.testing.fake.handlers.fetch import fetch, list_offsets
+from aioprod.testing.fake.handlers.group_deletions import delete_groups, offset_delete
 from aioprod.testing.fake.handlers.group_descriptions import consumer_group_describe, describe_groups
 from aioprod.testing.fake.handlers.groups import (
     consumer_group_heartbeat,
@@ -77,11 +81,14 @@ HANDLERS: Final[Mapping[type[AnyRequest], Callable[[Call, Any], Any]]] = {
     CreatePartitionsRequest: create_partitions,
     DescribeConfigsRequest: describe_configs,
     IncrementalAlterConfigsRequest: incremental_alter_configs,
+    AlterConfigsRequest: alter_configs,
     DescribeLogDirsRequest: describe_log_dirs,
     DeleteRecordsRequest: delete_records,
     ListGroupsRequest: list_groups,
     DescribeGroupsRequest: describe_groups,
     ConsumerGroupDescribeRequest: consumer_group_describe,
+    DeleteGroupsRequest: delete_groups,
+    OffsetDeleteRequest: offset_delete,
     FindCoordinatorRequest: find_coordinator,
     InitProducerIdRequest: init_producer_id,
     AddPartitionsToTxnRequest: add_partitions_to_txn,

@@ -19,6 +19,7 @@ from aioprod.messages.create_topics import CreatableTopic, CreatableTopicResult
 from aioprod.messages.delete_topics import DeletableTopicResult, DeleteTopicState
 from aioprod.testing.acls import CLUSTER
 from aioprod.testing.fake.handlers.call import Call
+from aioprod.testing.fake.handlers.configs import unknown_setting
 from aioprod.testing.fake.state.log import FakePartition
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import ZERO_UUID
@@ -26,6 +27,9 @@ from aioprod.wire.schema import ZERO_UUID
 __all__ = ["NAME", "create_partitions", "create_topics", "delete_topics", "may_not_create"]
 
 NAME: Final = re.compile("[A-Za-z0-9._-]{1,249}")
+PARTITIONS_MAX: Final = 100_000
+"""The most partitions of a topic: one request for more would occupy all brokers for a minute, and their memory."""
+_TOO_MANY: Final = "Excessively large number of partitions per request."
 
 
 def may_not_create(call: Call, name: str) -> ErrorCode:
@@ -46,14 +50,19 @@ def _created(call: Call, wanted: CreatableTopic, *, validate_only: bool) -> Crea
         error, text = invalid
         return CreatableTopicResult(name=wanted.name, error_code=error, error_message=text, configs=())
     count = wanted.num_partitions if wanted.num_partitions > 0 else state.default_partitions
+    replicas = len(state.nodes) if wanted.replication_factor == -1 else wanted.replication_factor
+    leaders = None
+    if wanted.assignments:
+        leaders = [row.broker_ids[0] for row in sorted(wanted.assignments, key=lambda row: row.partition_index)]
+        count, replicas = len(leaders), len(wanted.assignments[0].broker_ids)
     config = {row.name: row.value for row in wanted.configs if row.value is not None}
-    topic_id = ZERO_UUID if validate_only else state.create_topic(wanted.name, count, config).id
+    topic_id = ZERO_UUID if validate_only else state.create_topic(wanted.name, count, config, leaders).id
     return CreatableTopicResult(
         name=wanted.name,
         topic_id=topic_id,
         error_message=None,
         num_partitions=count,
-        replication_factor=len(state.nodes) if wanted.replication_factor == -1 else wanted.replication_factor,
+        replication_factor=replicas,
         configs=(),
     )
 
@@ -74,6 +83,31 @@ def _creation_error(call: Call, wanted: CreatableTopic) -> tuple[ErrorCode, str]
     if wanted.replication_factor > len(call.state.nodes):
         text = f"Unable to replicate the partition {wanted.replication_factor} time(s)."
         return ErrorCode.INVALID_REPLICATION_FACTOR, text
+    if max(wanted.num_partitions, len(wanted.assignments)) > PARTITIONS_MAX:
+        return ErrorCode.POLICY_VIOLATION, _TOO_MANY
+    if wanted.assignments and (invalid := _assignment_error(call, wanted)) is not None:
+        return invalid
+    said = unknown_setting(row.name for row in wanted.configs)
+    return None if said is None else (ErrorCode.INVALID_CONFIG, said)
+
+
+def _assignment_error(call: Call, wanted: CreatableTopic) -> tuple[ErrorCode, str] | None:
+    """The error of replicas that the client has placed itself, None if they can be there."""
+    rows = wanted.assignments
+    for what, given in (("replication factor", wanted.replication_factor), ("numPartitions", wanted.num_partitions)):
+        if given != -1:
+            text = f"A manual partition assignment was specified, but {what} was not set to -1."
+            return ErrorCode.INVALID_REQUEST, text
+    if {row.partition_index for row in rows} != set(range(len(rows))):
+        text = "partitions should be a consecutive 0-based integer sequence"
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
+    for row in rows:
+        if not row.broker_ids:
+            text = "The manual partition assignment includes an empty replica list."
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
+        if missing := [node for node in row.broker_ids if node not in call.state.nodes]:
+            text = f"The manual partition assignment includes broker {missing[0]}, but no such broker is registered."
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
     return None
 
 
@@ -90,7 +124,7 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if one.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
             results.append(DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=unknown))
         else:
-            del call.state.topics[topic.name]
+            call.state.delete_topic(topic.name)
             results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
     return DeleteTopicsResponse(responses=tuple(results))
 
@@ -108,7 +142,9 @@ def _grown(call: Call, wanted: CreatePartitionsTopic, *, validate_only: bool) ->
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif error == ErrorCode.NONE and topic is not None:
         count = len(topic.partitions)
-        if wanted.count == count:
+        if wanted.count > PARTITIONS_MAX:
+            error, text = ErrorCode.POLICY_VIOLATION, _TOO_MANY
+        elif wanted.count == count:
             error, text = ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s)."
         elif wanted.count < count:
             error = ErrorCode.INVALID_PARTITIONS

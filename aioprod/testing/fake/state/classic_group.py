@@ -60,13 +60,20 @@ class ClassicGroup:
         self.leader = ""
         self.protocol: str | None = None
         self.members = Members()
-        self._protocol_type = ""
+        self.protocol_type = ""
         self._host = host
         self._pending: dict[str, Cancel] = {}
         self._is_initial = False
         self._has_grown = False
         self._saved = Saved()
         self._cancel_timer: Cancel = lambda: None
+
+    @property
+    def subscribed(self) -> frozenset[str]:
+        """The topics that the members of a group of consumers read."""
+        if self.protocol_type != "consumer":
+            return frozenset()
+        return frozenset(topic for member in self.members.values() for topic in member.topics(self.protocol))
 
     # --- JoinGroup
 
@@ -90,7 +97,7 @@ class ClassicGroup:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         is_suitable = bool(request.protocol_type and request.protocols)
         if self.members:
-            is_suitable = request.protocol_type == self._protocol_type and self.members.supports(request.protocols)
+            is_suitable = request.protocol_type == self.protocol_type and self.members.supports(request.protocols)
         if not is_suitable:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if request.member_id and request.member_id not in self._pending:
@@ -119,7 +126,7 @@ class ClassicGroup:
         session_s, rebalance_s = timeouts_s(request)
         member = Member(member_id, request.group_instance_id, session_s, rebalance_s, request.protocols, joining=reply)
         if not self.members:
-            self._protocol_type, self.leader = request.protocol_type, member_id
+            self.protocol_type, self.leader = request.protocol_type, member_id
         self.members[member_id] = member
         self._has_grown = True
         self._rebalance()
@@ -170,7 +177,7 @@ class ClassicGroup:
         return JoinGroupResponse(
             error_code=ErrorCode.NONE,
             generation_id=self.generation,
-            protocol_type=self._protocol_type,
+            protocol_type=self.protocol_type,
             protocol_name=self.protocol,
             leader=self.leader,
             member_id=member.id,
@@ -247,7 +254,7 @@ class ClassicGroup:
     def sync(self, request: SyncGroupRequest, reply: Reply[SyncGroupResponse]) -> None:
         """Answer a member's assignment; the leader's request has those of all."""
         error = self._member_error(request.member_id, request.group_instance_id, request.generation_id)
-        given = (request.protocol_type, self._protocol_type), (request.protocol_name, self.protocol)
+        given = (request.protocol_type, self.protocol_type), (request.protocol_name, self.protocol)
         if error == ErrorCode.NONE and any(theirs not in (None, ours) for theirs, ours in given):
             error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if error == ErrorCode.NONE and self.state is State.PREPARING_REBALANCE:
@@ -273,7 +280,7 @@ class ClassicGroup:
                 self._restart_session(member)
                 answer = SyncGroupResponse(
                     error_code=ErrorCode.NONE,
-                    protocol_type=self._protocol_type,
+                    protocol_type=self.protocol_type,
                     protocol_name=self.protocol,
                     assignment=member.assignment,
                 )

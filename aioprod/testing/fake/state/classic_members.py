@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from aioprod.errors import ErrorCode
+from aioprod.errors import ErrorCode, ProtocolError
+from aioprod.group.subscription_codec import decode_subscription
 from aioprod.messages import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
 from aioprod.messages.join_group import JoinGroupRequestProtocol
 from aioprod.testing.fake.state.timers import Cancel
@@ -66,6 +67,13 @@ class Member:
     def metadata(self, protocol: str | None) -> bytes:
         """Its subscription for a protocol."""
         return next((one.metadata for one in self.protocols if one.name == protocol), b"")
+
+    def topics(self, protocol: str | None) -> tuple[str, ...]:
+        """The topics that it reads, as a consumer says them in its subscription; none in other bytes."""
+        try:
+            return tuple(decode_subscription(self.metadata(protocol)).topics)
+        except ProtocolError:
+            return ()
 
 
 class Members(dict[str, Member]):

@@ -51,9 +51,20 @@ class FakeState:
 
     # --- topics
 
-    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> FakeTopic:
-        """Create a topic; the brokers that are up lead its partitions in turn."""
-        return self.topics.create(name, partitions, sorted(self.nodes), config or {})
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        leaders: list[int] | None = None,
+    ) -> FakeTopic:
+        """Create a topic; `leaders`, by default the brokers that are up, lead its partitions in turn."""
+        return self.topics.create(name, partitions, leaders or sorted(self.nodes), config or {})
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, and with it the offsets that groups have committed for it."""
+        del self.topics[name]
+        self.groups.forget_topic(name)
 
     def move_leader(self, tp: TopicPartition, leader: int | None) -> None:
         """Set the leader of a partition (None for none) under the next leader epoch."""

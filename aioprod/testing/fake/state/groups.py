@@ -59,6 +59,16 @@ class FakeGroup:
     membership: ClassicGroup | ConsumerGroup | None = None
     coordinator: int | None = None
 
+    @property
+    def has_members(self) -> bool:
+        """Whether anybody is in it."""
+        return bool(self.members if self.membership is None else self.membership.members)
+
+    @property
+    def subscribed(self) -> frozenset[str]:
+        """The topics that its members read."""
+        return frozenset() if self.membership is None else self.membership.subscribed
+
     def commit_error(self, committer: Committer) -> ErrorCode:
         """The error if this member may not commit, else NONE. A request may come without member and generation."""
         if (
@@ -140,6 +150,11 @@ class Groups(dict[str, FakeGroup]):
         return GroupHost(
             self.settings, self._timers, self._random, lambda: self._coordinator(group_id) == group.coordinator
         )
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop the offsets of a topic that was deleted, as coordinators do: one of the same name begins without."""
+        for group in self.values():
+            group.offsets = {tp: committed for tp, committed in group.offsets.items() if tp.topic != topic}
 
     def new_member_id(self) -> str:
         """A new member id."""

@@ -170,10 +170,14 @@ class ConsumerGroup:
 
     # --- assignment
 
+    @property
+    def subscribed(self) -> frozenset[str]:
+        """The topics that its members read."""
+        return frozenset(name for member in self.members.values() for name in member.topics)
+
     def _subscribed_topics(self) -> dict[str, tuple[object, int]]:
         """The existing topics that members subscribe to, with their ids and numbers of partitions."""
-        wanted = sorted({name for member in self.members.values() for name in member.topics})
-        found = {name: self._topics[name] for name in wanted if name in self._topics}
+        found = {name: self._topics[name] for name in sorted(self.subscribed) if name in self._topics}
         return {name: (topic.id, len(topic.partitions)) for name, topic in found.items()}
 
     def _assign(self) -> None:
