@@ -19,11 +19,14 @@ from aioprod.errors import UsageError
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.log import FakePartition
 
-__all__ = ["OBJECTS", "main", "make_parser", "trim"]
+__all__ = ["OBJECTS", "main", "make_parser", "new_cluster", "share_of", "trim", "trim_all"]
 
 _PORT: Final = 9092
 _KEEP_MB: Final = 64
+_KEEP_TOTAL_MB: Final = 512
 _EACH_S: Final = 1.0
+_SESSIONS_MS: Final = (6_000, 1_800_000)
+"""Kafka's range of `session.timeout.ms` in classic groups: one that brokers refuse is not to pass here."""
 OBJECTS: Final = 800
 """Bytes of memory that a batch takes beside its data, which may be less than a tenth of that."""
 
@@ -49,9 +52,7 @@ def main(arguments: Sequence[str]) -> int:
 async def _serve(given: Namespace) -> int:
     asyncio.get_running_loop().set_exception_handler(_Complaints().handle)
     async with AsyncExitStack() as stack:
-        cluster = FakeCluster(
-            given.brokers, port=given.port, auto_create_topics_enable=not given.no_auto_create, keeps_requests=False
-        )
+        cluster = new_cluster(given)
         try:
             await stack.enter_async_context(cluster)
         except OSError as error:
@@ -63,11 +64,19 @@ async def _serve(given: Namespace) -> int:
             while True:
                 await asyncio.sleep(_EACH_S)
                 _complain(cluster)
-                for topic in cluster.topics.values():
-                    for partition in topic.partitions:
-                        trim(partition, given.keep * 2**20)
+                trim_all(cluster, given.keep * 2**20, given.keep_total * 2**20)
         finally:
             _complain(cluster)
+
+
+def new_cluster(given: Namespace) -> FakeCluster:
+    """The cluster, with Kafka's limits where those of tests would let a mistake pass."""
+    cluster = FakeCluster(
+        given.brokers, port=given.port, auto_create_topics_enable=not given.no_auto_create, keeps_requests=False
+    )
+    cluster.state.default_partitions = given.partitions
+    cluster.state.groups.settings.session_timeouts_ms = _SESSIONS_MS
+    return cluster
 
 
 class _Complaints:
@@ -113,9 +122,33 @@ def _complain(cluster: FakeCluster) -> None:
     cluster.errors.clear()
 
 
+def trim_all(cluster: FakeCluster, each: int, total: int) -> None:
+    """Delete the oldest batches beyond these numbers of bytes, of each partition and of all together."""
+    partitions = [partition for topic in cluster.topics.values() for partition in topic.partitions]
+    share = share_of([held(partition) for partition in partitions], total)
+    for partition in partitions:
+        trim(partition, min(each, share))
+
+
+def share_of(sizes: Sequence[int], total: int) -> int:
+    """The most that each may keep so that all of them have `total` at most: the largest ones lose first."""
+    left = total
+    for index, size in enumerate(sorted(sizes)):
+        others = len(sizes) - index
+        if size * others > left:
+            return left // others
+        left -= size
+    return total
+
+
+def held(partition: FakePartition) -> int:
+    """The bytes of memory that its log takes."""
+    return sum(len(stored.data) for stored in partition.log) + OBJECTS * len(partition.log)
+
+
 def trim(partition: FakePartition, size: int) -> None:
     """Delete the oldest batches beyond this number of bytes in memory, but no open transaction."""
-    left = sum(len(stored.data) for stored in partition.log) + OBJECTS * len(partition.log)
+    left = held(partition)
     end = partition.first_offset
     for stored in partition.log:
         if left <= size or stored.batch.next_offset > partition.last_stable_offset:
@@ -158,6 +191,13 @@ def make_parser() -> Parser:
         metavar="NAME[:PARTITIONS]",
         help="a topic to begin with; more than once for several",
     )
+    parser.add_argument(
+        "--partitions",
+        type=count_of,
+        default=1,
+        metavar="COUNT",
+        help="of topics that are created without a number (default: 1)",
+    )
     parser.add_argument("--no-auto-create", action="store_true", help="clients get an error for an unknown topic")
     parser.add_argument(
         "--keep",
@@ -165,6 +205,13 @@ def make_parser() -> Parser:
         default=_KEEP_MB,
         metavar="MB",
         help="delete the oldest records of a partition beyond this (default: 64)",
+    )
+    parser.add_argument(
+        "--keep-total",
+        type=count_of,
+        default=_KEEP_TOTAL_MB,
+        metavar="MB",
+        help="and those of the largest partitions, if all together have more than this (default: 512)",
     )
     parser.add_argument("--json", action="store_true", help="write servers and topics as a JSON document to stdout")
     return parser

@@ -15,7 +15,9 @@ import pytest
 
 from aioprod import Producer
 from aioprod.cli.__main__ import main
-from aioprod.cli.fake import OBJECTS, trim
+from aioprod.cli.fake import OBJECTS, make_parser, new_cluster, share_of, trim, trim_all
+from aioprod.errors import BrokerError, ErrorCode
+from aioprod.group import Member
 from aioprod.reader import read
 from aioprod.testing import FakeCluster
 from tests.support.programs import interruptible, program
@@ -58,8 +60,12 @@ def test_what_is_not_kafka_is_turned_away_and_named() -> None:
         with closing(socket.create_connection((host, int(port)), 30)) as client:
             client.sendall(b"\x00\x00\x00\x0c\x00\x12\x00\x03\x00\x00\x00\x01\xff\xff\x00\xff")
             assert client.recv(1) == b""
+        with closing(socket.create_connection((host, int(port)), 30)) as client:
+            client.sendall(b"\x00\x00\x00\x0a\x00\x1d\x00\x02\x00\x00\x00\x01\xff\xff")
+            assert client.recv(1) == b""
         assert asyncio.run(produced_and_read(servers, "t")) == [b"1", b"2"]
         said = end(running)
+    assert b"as its request could not be handled: key 29, version 2, is not known" in said
     assert b"A client was disconnected, as its request could not be handled: " in said
     assert b"Traceback" not in said
 
@@ -101,6 +107,7 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
         (["--topic", "a:0"], "'0' is not a whole number from 1"),
         (["--topic", "a", "--topic", "a:2"], "--topic a is given twice"),
         (["--keep", "0"], "'0' is not a whole number from 1"),
+        (["--partitions", "0"], "'0' is not a whole number from 1"),
     ],
 )
 def test_invalid_arguments(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
@@ -133,6 +140,36 @@ async def test_small_batches_count_as_what_they_take_in_memory() -> None:
         trim(partition, 20_000)
         assert 10 < len(partition.log) < 30, "of 70 bytes each, all of them would be there"
         assert partition.first_offset == 100 - len(partition.log)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "share"),
+    [([], 100), ([10, 20], 100), ([50, 50], 100), ([10, 60, 90], 45), ([200, 100], 50), ([10, 200, 20], 70)],
+)
+def test_the_largest_partitions_lose_first(sizes: list[int], share: int) -> None:
+    assert share_of(sizes, 100) == share
+    assert sum(min(size, share) for size in sizes) <= 100
+
+
+async def test_all_partitions_together_have_a_limit() -> None:
+    async with FakeCluster() as brokers:
+        small, large = brokers.create_topic("small").partitions[0], brokers.create_topic("large").partitions[0]
+        async with Producer(brokers.bootstrap) as producer:
+            for topic in ("small", *["large"] * 9):
+                await producer.send(topic, b"x" * 1000)
+        size = len(small.log[0].data) + OBJECTS
+        trim_all(brokers, 100 * size, 5 * size)
+        assert (len(small.log), len(large.log)) == (1, 4)
+
+
+async def test_clients_meet_kafkas_limits_and_the_number_of_partitions() -> None:
+    async with new_cluster(make_parser().parse_args(["--port", "0", "--partitions", "3"])) as brokers:
+        with pytest.raises(BrokerError) as refused:
+            async with Member(brokers.bootstrap, group_id="g", topics="t", session_timeout_ms=5_000) as member:
+                await anext(member)
+        assert refused.value.code == ErrorCode.INVALID_SESSION_TIMEOUT
+        async with Producer(brokers.bootstrap) as producer:
+            assert len(await producer.partitions_for("created")) == 3
 
 
 async def test_records_of_an_open_transaction_are_kept() -> None:
