@@ -8,20 +8,27 @@ It does not talk to Kafka: orders are taken while Kafka is away. Start as many o
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from examples.orders.database import Database, DatabaseError
 from examples.orders.order import Order
 from examples.orders.settings import Settings, open_database
 
-__all__ = ["make_app"]
+__all__ = ["BODY_MAX", "make_app"]
+
+log = logging.getLogger(__name__)
+
+BODY_MAX: Final = 16_384
+"""The most bytes of a request: an order has 1,600 at most, or four times that where JSON escapes them."""
 
 router = APIRouter()
 
@@ -68,7 +75,9 @@ async def ready(database: Opened) -> dict[str, int]:
 
 async def database_failed(request: Request, error: Exception) -> JSONResponse:
     """503: the order may be stored, if the answer to the commit was lost. To send it again with its id is safe."""
-    return JSONResponse({"detail": f"{error} Send the order again, with the same id."}, status_code=503)
+    log.error("The database has failed: %s", error)
+    detail = "The database can't be used now. Send the order again, with the same id."
+    return JSONResponse({"detail": detail}, status_code=503)
 
 
 async def is_no_order(request: Request, error: Exception) -> Response:
@@ -76,6 +85,27 @@ async def is_no_order(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     detail = [{name: one[name] for name in ("type", "loc", "msg")} for one in error.errors()]
     return Response(json.dumps({"detail": detail}), status_code=422, media_type="application/json")
+
+
+class BodyLimit:
+    """413 for a body that is larger than any order, before all of it is in memory."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and count what arrives."""
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > BODY_MAX:
+                raise HTTPException(413, f"A request has {BODY_MAX} bytes at most.")
+            return message
+
+        await self._app(scope, counted, send)
 
 
 def make_app(settings: Settings | None = None) -> FastAPI:
@@ -92,5 +122,6 @@ def make_app(settings: Settings | None = None) -> FastAPI:
         lifespan=lifespan,
         exception_handlers={DatabaseError: database_failed, RequestValidationError: is_no_order},
     )
+    app.add_middleware(BodyLimit)
     app.include_router(router)
     return app

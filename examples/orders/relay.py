@@ -11,9 +11,10 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Final, NoReturn
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from aioprod import Producer, TopicPartition
+from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError
 from aioprod.transactions import TransactionSession
 from examples.orders.database import Database, DatabaseError, OutboxRow
@@ -49,6 +50,7 @@ class Relay:
         self._renewed_every_s = renewed_every_s
         self._name = uuid4().hex
         self._has_claimed = False
+        self._topic_ids: set[UUID | None] = set()
         self.producer: Producer | None = None
 
     async def run(self) -> NoReturn:
@@ -79,7 +81,11 @@ class Relay:
         await self._claim()
         # A transaction that was interrupted keeps readers waiting until it is ended: 10 s at most.
         self.producer = Producer(self._servers, transactional_id=self._id, transaction_timeout_ms=10_000)
+        self._topic_ids.clear()
+        self.producer.add_metadata_listener(self._note_topic)
         async with self.producer as producer:
+            # Before the marker is read: one that is deleted later is noticed by its id, one before by its marker.
+            await producer.partitions_for(self._topic)
             outbox = await self._database.outbox_state()
             position = await self._begin(producer)
             loop = asyncio.get_running_loop()
@@ -93,6 +99,10 @@ class Relay:
                         await self._database.delete_outbox(position.number)
                 else:
                     await asyncio.sleep(POLL_S)
+
+    def _note_topic(self, cluster: Cluster) -> None:
+        if self._topic in cluster.topics:
+            self._topic_ids.add(cluster.topic_id(self._topic))
 
     async def _begin(self, producer: Producer) -> Position:
         """Find the first row to send. The producer has started: no earlier one can commit any more."""
@@ -127,5 +137,11 @@ class Relay:
                 headers=[[("outbox", b"%d" % row.number)] for row in rows],
             )
             sent.raise_for_failures()
+            if len(self._topic_ids) > 1:
+                raise MarkerError(
+                    f"The topic {self._topic!r} was deleted and created again while the relay ran. Rows before "
+                    f"{number} are not in it. Look what its readers need, and set the marker, the group "
+                    f"{group_of(self._id)!r}'s offset for partition 0, to the number of the next row to send."
+                )
             await producer.send_offsets_to_transaction(marker, group_of(self._id))
         return following

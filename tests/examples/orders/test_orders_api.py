@@ -10,7 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from examples.orders.api import make_app
+from examples.orders.api import BODY_MAX, make_app
 from examples.orders.settings import Settings, open_database
 
 CAKE = {"id": "11111111-1111-4111-8111-111111111111", "customer": "Ada", "item": "cake", "quantity": 2}
@@ -90,8 +90,18 @@ async def test_a_database_that_fails_is_told(dsn: str) -> None:
             await execute("DROP TABLE outbox")
         response = await client.post("/orders", json=CAKE)
         assert response.status_code == 503
-        assert response.json()["detail"].endswith("Send the order again, with the same id.")
+        detail = response.json()["detail"]
+        assert detail == "The database can't be used now. Send the order again, with the same id.", "it names a table"
         assert (await client.get(f"/orders/{CAKE['id']}")).status_code == 404, "it was stored without its event"
+
+
+async def test_a_body_that_is_larger_than_any_order_is_refused(dsn: str) -> None:
+    async with serving(make_app(Settings(dsn))) as client:
+        largest = CAKE | {"customer": "\u2615" * 200, "item": "\u2615" * 200}
+        kind = {"content-type": "application/json"}
+        assert (await client.post("/orders", content=json.dumps(largest), headers=kind)).status_code == 201
+        response = await client.post("/orders", content=json.dumps(CAKE) + " " * BODY_MAX, headers=kind)
+        assert (response.status_code, response.json()["detail"]) == (413, "A request has 16384 bytes at most.")
 
 
 async def test_a_chosen_id_is_not_needed(dsn: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +311,26 @@ async def test_a_restore_under_a_relay_that_runs_ends_it(fake_cluster: FakeClust
     check(fake_cluster, 10)
 
 
+@pytest.mark.parametrize("max_age_ms", [300_000, 10], ids=["by a request", "by metadata"])
+async def test_a_topic_that_is_created_again_ends_a_relay_that_runs(
+    fake_cluster: FakeClusterThread, settings: Settings, monkeypatch: pytest.MonkeyPatch, max_age_ms: int
+) -> None:
+    monkeypatch.setattr(relay_module, "Producer", partial(Producer, metadata_max_age_ms=max_age_ms))
+    async with open_database(settings.database) as database:
+        await place(database, 5)
+        relay = Relay(database, settings)
+        async with running(relay) as task:
+            await until_sent(database)
+            fake_cluster.recreate_topic("orders")
+            while max_age_ms == 10 and len(relay._topic_ids) < 2:
+                await asyncio.sleep(0.01)
+            await place(database, 3)
+            await asyncio.wait([task])
+        assert isinstance(task.exception(), MarkerError)
+        assert len(await database.outbox(4, 9)) == 3
+    assert sent(fake_cluster) == [[], [], []]
+
+
 async def test_the_marker_is_committed_again_before_brokers_delete_it(
     fake_cluster: FakeClusterThread, settings: Settings
 ) -> None:
@@ -340,8 +361,9 @@ async def test_the_probes_of_a_relay(fake_cluster: FakeClusterThread, settings: 
                 await place(database, 1)
                 await asyncio.sleep(0.01)
         assert live.status_code == 503
-        assert "Another relay has taken over" in live.json()["error"]
-        assert (await client.get("/ready")).status_code == 503
+        assert live.json() == {"error": "ReplacedError"}
+        ready = await client.get("/ready")
+        assert (ready.status_code, set(ready.json())) == (503, {"state", "connected", "away", "oldest_age_s"})
 
 
 async def test_a_relay_without_kafka_lives_and_is_not_ready(dsn: str) -> None:
