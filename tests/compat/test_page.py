@@ -7,11 +7,15 @@ import re
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 
 from aioprod.compat.aiokafka import AIOKafkaProducer, errors, own_errors
 from aioprod.compat.aiokafka.settings import DEFAULTS, NO_MEANING
 from tests.support.aiokafka_pairs import BEHAVIOURS
 from tests.support.faststream_app import WAYS
+
+OTHER_CALLS = {"partitions_for_topic", "subscription", "topics", "unsubscribe", "last_stable_offset"}
+"""Calls of a consumer that need no row."""
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migrating-aiokafka.md").read_text()
 
@@ -40,6 +44,20 @@ def test_each_row_begins_with_a_verdict(head: str) -> None:
 def test_each_method_is_there() -> None:
     public = {name for name, _ in inspect.getmembers(AIOKafkaProducer, callable) if not name.startswith("_")}
     assert {method for method, _ in rows("| method |")} == {f"`{name}()`" for name in public}
+
+
+def test_each_call_of_the_consumer_is_named() -> None:
+    left = "".join(row[0] for row in rows("| `AIOKafkaConsumer` |"))
+    calls = {name for name, _ in inspect.getmembers(AIOKafkaConsumer, callable) if not name.startswith("_")}
+    assert {name for name in calls - OTHER_CALLS if f"{name}(" not in left} == set()
+
+
+def test_the_hint_for_a_consumer_names_the_section() -> None:
+    with pytest.raises(ImportError, match=r"or becomes aioprod.group.Member. Hint: .*, under Consumers."):
+        exec("from aioprod.compat.aiokafka import AIOKafkaConsumer")
+    assert "\n## Consumers\n" in PAGE
+    with pytest.raises(ImportError, match="cannot import name 'NoSuchName'"):
+        exec("from aioprod.compat.aiokafka import NoSuchName")
 
 
 def test_each_exception_of_aiokafka_exists() -> None:

@@ -6,6 +6,8 @@ docs/migrating-aiokafka.md lists what differs, and the line for FastStream and k
 
 from __future__ import annotations
 
+from typing import Any
+
 from aioprod.compat.aiokafka import errors
 from aioprod.compat.aiokafka.batch import BatchBuilder
 from aioprod.compat.aiokafka.producer import AIOKafkaProducer
@@ -21,3 +23,13 @@ __all__ = [
     "errors",
     "install",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # An ImportError, as `from ... import` shows no text of another one.
+    if name == "AIOKafkaConsumer":
+        raise ImportError(
+            "aioprod.compat.aiokafka has aiokafka's producer only: AIOKafkaConsumer stays aiokafka's, or becomes "
+            "aioprod.group.Member. Hint: docs/migrating-aiokafka.md has a table of its calls, under Consumers."
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
