@@ -1,8 +1,8 @@
 """Every request and response that aioprod speaks, declared once each, with the versions of Kafka 4.3.
 
 Structs within a message are in the module of their API. That is imported when a message of it is used first: a
-producer needs five of them. Some APIs are declared for programs of users: no client of aioprod sends DescribeCluster or
-the two of telemetry (KIP-714).
+producer needs five of them. Some APIs are declared for programs of users: no client of aioprod sends DescribeCluster,
+AlterConfigs, DeleteGroups, OffsetDelete or the two of telemetry (KIP-714).
 """
 
 from __future__ import annotations
