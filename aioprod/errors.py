@@ -92,9 +92,9 @@ class AioprodError(Exception):
 
     `message` says in one sentence what happened and to what; `hint` says what the user can do, or is None.
 
-    `may_be_stored` answers the question that every handler has. False: nothing of what the call, or the record, was to write
-    is in the log or ever will be, as a read_committed reader sees it, so that it may be sent again. True: some of it
-    is there, or that is not known: sending it again may store it twice.
+    `may_be_stored` answers the question that every handler has. False: nothing of what the call, or the record, was to
+    write is in the log or ever will be, as a read_committed reader sees it, so that it may be sent again. True: some of
+    it is there, or that is not known: sending it again may store it twice.
     """
 
     may_be_stored: bool = False

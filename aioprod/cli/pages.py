@@ -16,8 +16,8 @@ _HEAD = """# The program `aioprod`
 
 <!-- made by `python -m aioprod.cli.pages` -->
 
-It comes with aioprod ([installing](start.md#1-install)); the extra `cli` adds drawn tables, live views and pictures. `aioprod --help` lists the
-commands, and `aioprod COMMAND --help` says what each takes.
+It comes with aioprod ([installing](start.md#1-install)); the extra `cli` adds drawn tables, live views and pictures.
+`aioprod --help` lists the commands, and `aioprod COMMAND --help` says what each takes.
 
 **Where the cluster is**: `-b host:9092,...`, `-F client.properties` (a Java client's file; settings of other clients in
 it are left out), and `-X name=value` for single settings, which win. A secret on the command line can be seen by others

@@ -191,7 +191,7 @@ def make_parser() -> Parser:
         "--isolation",
         choices=["read_uncommitted", "read_committed"],
         default="read_uncommitted",
-        help="read_committed leaves out records of transactions that are open or were aborted (default: read_uncommitted)",
+        help="read_committed leaves out records of open and of aborted transactions (default: read_uncommitted)",
     )
     which.add_argument("--group", metavar="NAME", help="read as a member of this group, and commit what was written")
     how = parser.add_argument_group("how they are shown")
