@@ -5,7 +5,7 @@ A view is put on a row by `find`, and says then what is there. It does not hold 
 from must be kept meanwhile.
 
 Where buffers are, how long a column is, and how large its blocks of data are come from the library that exported them,
-and are trusted: the interface tells no more. What the buffers hold may come from a peer, for whom that library has
+and are trusted: the interface has no more. What the buffers hold may come from a peer, for which that library has
 not looked at each row. So every offset, index and view of a row is compared with what it points into.
 """
 

@@ -26,7 +26,7 @@ _KEEP_MB: Final = 64
 _KEEP_TOTAL_MB: Final = 512
 _EACH_S: Final = 1.0
 _SESSIONS_MS: Final = (6_000, 1_800_000)
-"""Kafka's range of `session.timeout.ms` in classic groups: one that brokers refuse is not to pass here."""
+"""Kafka's range of `session.timeout.ms` in classic groups: one that brokers reject is not to pass here."""
 OBJECTS: Final = 800
 """Bytes of memory that a batch takes beside its data, which may be less than a tenth of that."""
 

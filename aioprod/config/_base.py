@@ -158,7 +158,7 @@ class Settings:
 
 
 def _as_one(errors: Sequence[ConfigError]) -> ConfigError:
-    """One error for all names that can't be used: whoever brings another client's settings corrects them at once."""
+    """One error for all names that can't be used, so that another client's settings are corrected in one go."""
     if len(errors) == 1:
         return errors[0]
     lines = "".join(f"\n  {error.message}{f' {error.hint}' if error.hint else ''}" for error in errors)

@@ -109,7 +109,7 @@ def read_plain(version: int, body: Buffer, batches: list[Batch]) -> PlainAnswer 
     """Read the answer to the Produce request of `batches`; None for one that is broken or says more than "stored"."""
     try:
         return _read_plain(AnswerCursor(bytes(body), version), batches)
-    except Exception:  # of any type: who decodes the whole answer says what is wrong
+    except Exception:  # of any type: the decoder of the whole answer says what is wrong
         return None
 
 

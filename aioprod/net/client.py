@@ -60,7 +60,7 @@ class Client(ClientListener):
     """The connections and the metadata of one cluster.
 
     `metadata` has the brokers, topics and partitions, `authentications` counts TLS handshakes and log-ins, `traffic`
-    requests and bytes by broker, `unforeseen` takes errors of one broker that nobody foresaw.
+    requests and bytes by broker, `unforeseen` takes unforeseen errors of one broker.
     `link(node_id)` returns the link to a broker, None if the metadata did not contain it at the last `poll`; that of a
     broker that has vanished from the metadata is kept for a while, but is never ready.
     """
@@ -395,7 +395,9 @@ class Client(ClientListener):
             try:
                 self._listener.link_lost(link, error)
             except Exception as bug:  # of any type: the link is lost already
-                self.unforeseen.failure(f"The listener of the client, which heard that {link.peer} is lost,", bug)
+                self.unforeseen.failure(
+                    f"The listener of the client, which was notified that {link.peer} is lost,", bug
+                )
 
     def link_writable(self, link: BrokerLink) -> None:
         self._notify()

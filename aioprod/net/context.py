@@ -55,7 +55,7 @@ class Authentications:
 class ClientContext:
     """What all links of one client share.
 
-    `unforeseen` takes the errors of one broker that nobody foresaw; an exception that leaves a task ends the client.
+    `unforeseen` takes unforeseen errors of one broker; an exception that leaves a task ends the client.
     `wake_at` has the client polled at a time in monotonic seconds. `events` is the client itself, which reports
     on to `listener`, the object of its user.
     """

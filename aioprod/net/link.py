@@ -174,7 +174,7 @@ class BrokerLink(ConnectionOwner):
         return f"{self.peer} is {self.state.value}"
 
     def break_off(self, error: Exception) -> None:
-        """Something that nobody foresaw happened to this link: reconnect after the backoff."""
+        """An unforeseen error happened to this link: reconnect after the backoff."""
         failure = self._context.unforeseen.failure(self.peer, error)
         if self.connection is not None:
             self.connection.abort(failure)

@@ -62,9 +62,9 @@ class MetadataRefresh:
     def _poll(self, now: float) -> float:
         self.update_links()
         if self._untold is not None:
-            self._tell(MetadataUpdate())
+            self._report(MetadataUpdate())
         if self._metadata.is_behind:
-            self._tell(MetadataUpdate(self._metadata.rebind()))
+            self._report(MetadataUpdate(self._metadata.rebind()))
             return now
         due = self._hedge_at if self._metadata.is_refreshing else self._metadata.next_refresh(now)
         if due > now:
@@ -129,7 +129,7 @@ class MetadataRefresh:
             self._apply(answer, link, version, serial)
         except AioprodError as error:
             self._not_answered(link, error, serial)
-        except Exception as error:  # of any type: it is this broker's failure, and another one is asked
+        except Exception as error:  # of any type: it is this broker's failure, and the request goes to another one
             self._unforeseen(f"Applying the metadata of {link.peer}", error)
             self._avoid = link.node.id
 
@@ -142,11 +142,11 @@ class MetadataRefresh:
         self.error = self._avoid = self._due_since = None
         self._warn_of(update.unusable)
         self.update_links()
-        self._tell(update)
+        self._report(update)
         self._context.wake_at(now)
 
-    def _tell(self, update: MetadataUpdate) -> None:
-        """Report a change, with those whose report has raised: nobody else would report them again."""
+    def _report(self, update: MetadataUpdate) -> None:
+        """Report a change, with those whose report has raised: no later one would report them again."""
         update, self._untold = update.after(self._untold), None
         try:
             self._context.events.metadata_changed(update)
@@ -155,7 +155,7 @@ class MetadataRefresh:
             raise
 
     def _unforeseen(self, what: str, error: Exception) -> float:
-        """Take the failure of a refresh that nobody foresaw: all is requested again; returns when."""
+        """Take the unforeseen failure of a refresh: all is requested again; returns when."""
         now = self._context.clock()
         self.error = self._context.unforeseen.failure(what, error)
         self._metadata.handle_failure(self.error, now)

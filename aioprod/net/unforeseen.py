@@ -1,4 +1,4 @@
-"""Errors that nobody foresaw, of whatever type: each is the failure of one broker, which is tried again.
+"""Unforeseen errors, of whatever type: each is the failure of one broker, which is tried again.
 
 A client that ended by one of them would fail for all brokers, until its process restarts, by what one of them sent.
 """
@@ -32,9 +32,9 @@ class Unforeseen:
         return failure
 
     def log(self, failure: BaseException) -> None:
-        """Log a failure whose cause nobody foresaw; the same one at the next attempt is logged for debugging."""
+        """Log an unforeseen failure; the same one at the next attempt is logged for debugging."""
         text = str(failure)
         level = logging.DEBUG if text in self._logged else logging.ERROR
         if len(self._logged) < _LOGGED_MAX:
             self._logged.add(text)
-        _logger.log(level, "%s The client goes on, and tries again.", text, exc_info=failure.__cause__ or failure)
+        _logger.log(level, "%s The client tries again.", text, exc_info=failure.__cause__ or failure)

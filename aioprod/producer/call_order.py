@@ -35,7 +35,7 @@ class CallOrder:
         return place
 
     def leave(self, place: Place) -> None:
-        """Give up a place, wherever in the line it is."""
+        """Leave a place, wherever in the line it is."""
         line = self._lines[place.topic]
         del line[place]
         if line:
@@ -44,7 +44,7 @@ class CallOrder:
             del self._lines[place.topic]
 
     def close(self) -> None:
-        """Let all go on, to find that the producer is closed."""
+        """Wake all, to find that the producer is closed."""
         for line in self._lines.values():
             for place in line:
                 place.wake()

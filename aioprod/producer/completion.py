@@ -61,7 +61,7 @@ class Completion:
         return self.cursor
 
     def leave_out(self, waiter: Any) -> None:
-        """Go on behind an entry whose completion was interrupted, wherever that was."""
+        """Continue behind an entry whose completion was interrupted, wherever that was."""
         waiters = self.batch.waiters
         if type(waiter) is Run and waiters[self.entry] is waiter:
             self.entry += 1

@@ -124,10 +124,10 @@ class Completions:
 
         For a `send()` they were not accepted yet: it raises the cause itself.
         """
-        told = False
+        logged = False
         for record in records:
-            if not told:
-                told = True
+            if not logged:
+                logged = True
                 self._rules.records_failed(cause)
             try:
                 waiter = record.waiter

@@ -141,7 +141,7 @@ class Preparation:
     async def prepare_async(self, record: ProducerRecord) -> Prepared:
         """The same where a serializer may have to be awaited, and then the turn of the record in its topic.
 
-        Who appends the record before it awaits anything else keeps the order of the calls.
+        A caller that appends the record before it awaits anything else keeps the order of the calls.
         """
         topic = _topic_of(record)
         headers = header_list(record.headers)

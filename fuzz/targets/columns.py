@@ -22,6 +22,7 @@ from aioprod.core.batch import Run
 from aioprod.core.bulk_columns import BulkColumns, RecordColumns
 from aioprod.errors import AioprodError, InvalidRecordError, UnknownTopicError
 from aioprod.producer.bulk.arrow_schema import ArrowSchema
+from aioprod.producer.preparation import as_bytes
 from aioprod.types import TopicPartition
 from tests.support.accumulators import Harness
 from tests.support.arrow import BYTES_TYPES, TEXT_TYPES, HandMade, column
@@ -171,6 +172,10 @@ class Call:
     def number_of(self, topic: str) -> int:
         """One number for all."""
         return 0
+
+    def as_bytes(self, what: str, given: object) -> bytes:
+        """As `send_arrow` checks it."""
+        return as_bytes(what, "t", given)
 
     def invalid(self, index: int, error: AioprodError) -> None:
         """Rows may fail."""

@@ -352,6 +352,6 @@ def test_a_topic_below_min_insync_replicas(replicas: list[int], in_sync: list[in
     shown: list[Finding] = []
     _check_in_sync(Findings(shown.append), "t", [starved, healthy], 2)
     assert [(one.status, one.advice) for one in shown] == [("failed", advice)]
-    assert f"t-0 has 1 of {len(replicas)} replicas in sync, and min.insync.replicas=2 wants 2" in shown[0].found
+    assert f"t-0 has 1 of {len(replicas)} replicas in sync, and min.insync.replicas=2 requires 2" in shown[0].found
     _check_in_sync(Findings(shown.append), "t", [healthy], 2)
     assert len(shown) == 1

@@ -1,4 +1,4 @@
-"""An error that nobody foresaw, of any type, is one broker's failure: the client goes on, and tries again."""
+"""An unforeseen error, of any type, is one broker's failure: the client tries again."""
 
 from __future__ import annotations
 

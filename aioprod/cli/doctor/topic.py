@@ -62,7 +62,7 @@ async def check_topic(
 
 
 def _check_in_sync(findings: Findings, topic: str, partitions: Sequence[PartitionInfo], least: int) -> None:
-    """Whether each partition has as many replicas in sync as `min.insync.replicas` asks for."""
+    """Whether each partition has as many replicas in sync as `min.insync.replicas` requires."""
     starved = [info for info in partitions if len(info.in_sync_replicas) < least]
     if not starved:
         return
@@ -71,7 +71,7 @@ def _check_in_sync(findings: Findings, topic: str, partitions: Sequence[Partitio
     down = sorted(node.id for node in first.replicas if not node.host or node in first.offline_replicas)
     found = (
         f"{topic}-{first.partition} has {len(first.in_sync_replicas)} of {len(first.replicas)} replicas in sync, and "
-        f"min.insync.replicas={least} wants {least}: brokers refuse records with acks=all. So it is with "
+        f"min.insync.replicas={least} requires {least}: brokers reject records with acks=all. So it is with "
         f"{len(starved)} of {len(partitions)} partitions."
     )
     if down:

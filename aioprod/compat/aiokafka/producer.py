@@ -302,7 +302,7 @@ class AIOKafkaProducer:
 
 
 class DefaultPartitioner:
-    """aiokafka's default, for who calls `_partitioner` of a producer, as kstreams' `send_many()` does.
+    """aiokafka's default, for callers of a producer's `_partitioner`, such as kstreams' `send_many()`.
 
     A record without a partition takes a shorter way to the same choice.
     """

@@ -147,7 +147,7 @@ class LoginSession:
                 if not login.is_of_same(connection.login) or connection.session_lifetime_s < _IN_PLACE_S:
                     await self._owner.hand_over(login)
                     return
-            except Exception as error:  # of any type: the session lasts until its end, and the client goes on
+            except Exception as error:  # of any type: the session lasts until its end, and the client continues
                 self._not_renewed(
                     connection, self._context.unforeseen.failure(f"The log-in at {connection.peer}", error)
                 )

@@ -84,7 +84,7 @@ class Rotation:
                 for source in (self._context.tls, self._context.logins):
                     if source is not None:
                         await source.reload()
-            except Exception as error:  # of any type: the client goes on with what it has
+            except Exception as error:  # of any type: the client continues with what it has
                 failure = self._context.unforeseen.failure("Reading the credentials", error)
                 _logger.warning("There are no new credentials, so the old ones stay in use: %s", failure)
                 errors.append(failure)

@@ -67,7 +67,7 @@ def _settings(call: Call, resource: DescribeConfigsResource) -> list[DescribeCon
 
 
 def _of_broker(call: Call) -> list[tuple[str, Kind, str]]:
-    """Some of a broker's settings: what programs ask for."""
+    """Some of a broker's settings: what programs read."""
     host, port = call.state.nodes[call.node_id]
     return [
         ("advertised.listeners", Kind.LIST, f"PLAINTEXT://{host}:{port}"),

@@ -61,7 +61,7 @@ class FakeGroup:
 
     @property
     def has_members(self) -> bool:
-        """Whether anybody is in it."""
+        """Whether it has members."""
         return bool(self.members if self.membership is None else self.membership.members)
 
     @property
