@@ -1,4 +1,4 @@
-"""The relay as a service, with the probes that an orchestrator requests: they have states and numbers, the log has reasons.
+"""The relay as a service, with the probes that an orchestrator requests: states and numbers; the log has reasons.
 
     DATABASE=orders.db KAFKA=localhost:9092 uvicorn --factory examples.orders.relay_app:make_app
 
