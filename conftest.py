@@ -1,7 +1,7 @@
 """What holds for every test run: which form it has, that compiled modules are those of the sources, which terminal
 the tests see, what is printed.
 
-In CI a skipped test is a failed run.
+In CI a skipped test is a failed run, and no test is left out for what the machine lacks.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import PurePosixPath
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -31,7 +32,9 @@ collect_ignore = [] if aioprod.COMPILED else ["tests/builds"]
 """What compares the compiled modules with the interpreted ones needs both."""
 
 
-_OF_TERMINALS = ("TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+NO_SKIPS: Final = bool(os.environ.get("AIOPROD_NO_SKIPS"))
+_LACKS = pytest.StashKey[Counter[str]]()
+_OF_TERMINALS: Final = ("TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -64,17 +67,35 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tests that are marked as long to the long form."""
-    if LONG:
-        return
-    left_out = [item for item in items if item.get_closest_marker("long") is not None]
+    """Leave the tests that are marked as long to the long form, and out what this machine can't run."""
+    lacks = config.stash.setdefault(_LACKS, Counter())
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        is_long = not LONG and item.get_closest_marker("long") is not None
+        lack = None if is_long or NO_SKIPS else _lacks(item)
+        if lack is not None:
+            lacks[lack] += 1
+        (left_out if is_long or lack is not None else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item.get_closest_marker("long") is None]
+        items[:] = kept
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how long each room took, so that one that becomes slow is seen; pytest's own durations name the tests."""
+def _lacks(item: pytest.Item) -> str | None:
+    """What this machine lacks for a test."""
+    return next(
+        (lack for marker in item.iter_markers("needs") if (lack := marker.kwargs["missing"]()) is not None), None
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print how long each room took, so that one that becomes slow is seen, and what this machine could not run.
+
+    pytest's own durations name the tests.
+    """
+    for lack, count in config.stash[_LACKS].items():
+        terminalreporter.write_line(f"{count} tests are left out on this machine: {lack}")
     seconds: defaultdict[str, float] = defaultdict(float)
     tests: Counter[str] = Counter()
     for reports in terminalreporter.stats.values():
@@ -90,8 +111,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """With AIOPROD_NO_SKIPS set, turn a run that left tests out into a failed one."""
+    """With AIOPROD_NO_SKIPS set, turn a run that skipped tests into a failed one."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = len(reporter.stats.get("skipped", ())) if reporter is not None else 0
-    if skipped and os.environ.get("AIOPROD_NO_SKIPS") and session.exitstatus == pytest.ExitCode.OK:
+    if skipped and NO_SKIPS and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

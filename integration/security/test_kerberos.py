@@ -20,7 +20,7 @@ from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from tests.support.aiokafka_pairs import CLIENTS
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.needs(missing=missing_for_kerberos)]
 
 MODULE = "com.sun.security.auth.module.Krb5LoginModule required"
 
@@ -38,9 +38,6 @@ class Kerberized(NamedTuple):
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def kerberized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kerberized]:
-    missing = missing_for_kerberos()
-    if missing is not None:
-        pytest.skip(missing)
     with running_kdc(tmp_path_factory.mktemp("kdc")) as kdc:
         service = KerberosService(f"kafka/127.0.0.1@{REALM}", kdc.keytab("kafka/127.0.0.1"), kdc.configuration)
         security = Security(protocol="SASL_PLAINTEXT", mechanisms=["GSSAPI"], session_ms=2000, kerberos=service)

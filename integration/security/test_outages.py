@@ -97,13 +97,11 @@ async def test_the_identity_provider_is_away_while_tokens_hold(version: str, tmp
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
+@pytest.mark.needs(missing=missing_for_kerberos)
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_the_kdc_is_away_while_tickets_hold(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figures: Figures
 ) -> None:
-    missing = missing_for_kerberos()
-    if missing is not None:
-        pytest.skip(missing)
     (tmp_path / "kdc").mkdir()
     with ExitStack() as stack:
         kdc = stack.enter_context(running_kdc(tmp_path / "kdc"))

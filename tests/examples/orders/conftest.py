@@ -7,25 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from examples.orders.local_postgres import PostgresUnavailableError, running_postgres
+from examples.orders.local_postgres import PostgresUnavailableError, running_postgres, server_programs
 from tests.examples.orders.postgres_databases import new_database
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The DSN of a server for this run."""
-    running = running_postgres()
-    try:
-        dsn = running.__enter__()
-    except PostgresUnavailableError as error:
-        pytest.skip(str(error))
-    try:
+    with running_postgres() as dsn:
         yield dsn
-    finally:
-        running.__exit__(None, None, None)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+def missing_for_postgres() -> str | None:
+    """What this machine lacks to run it, None if nothing."""
+    try:
+        server_programs()
+    except PostgresUnavailableError as error:
+        return str(error)
+    return None
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.needs(missing=missing_for_postgres))])
 def dsn(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A new database of each kind."""
     return (
