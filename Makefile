@@ -64,13 +64,13 @@ LANE = $(MAKE) --no-print-directory --keep-going --jobs=5 $(if $(filter output-s
 test: $(FOR_DEMO) ## what a change can break, in minutes; AIOPROD_KAFKA=auto|docker|local|host:port chooses the brokers
 	@$(BESIDE) $(READY) $(COMPILED)
 	@echo "Five lanes side by side; each prints what it found when it ends."
-	@rm -f .coverage.*
-	@$(LANE) lane-units $(if $(COMPILED),lane-interpreted) lane-brokers lane-faults lane-spark
+	@rm -rf build/lanes
+	@$(LANE) lane-units $(if $(COMPILED),lane-compiled) lane-brokers lane-faults lane-spark
 	@$(MAKE) --no-print-directory coverage
+	@$(BIN)/python -m tests.support.lanes
 
-test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, compiled and, where that differs, interpreted, with coverage
-	@rm -f .coverage.*
-	@$(LANE) lane-units $(if $(COMPILED),lane-interpreted)
+test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, interpreted with coverage and, where that differs, compiled
+	@$(LANE) lane-units $(if $(COMPILED),lane-compiled)
 	@$(MAKE) --no-print-directory coverage
 
 test-integration: $(READY) $(COMPILED) ## the tests against real brokers and with Spark; those that this machine can't run are named
@@ -121,45 +121,44 @@ build/lowest/ready: pyproject.toml build/supply/ready
 	touch $@
 
 # Coverage is measured by what is started first: pytest-cov would start too late, as aioprod's own pytest plugin has
-# imported aioprod by then. Of a compiled module it sees nothing: its lines are covered by the interpreted run.
+# imported aioprod by then. Of a compiled module it sees nothing, so that it is measured where nothing is compiled.
 PYTEST := $(BIN)/pytest --durations=20 --durations-min=0.5
-COVERED = $(BIN)/coverage run --data-file=.coverage.$(1) -m pytest --durations=20 --durations-min=0.5
+COVERED := $(BIN)/coverage run -m pytest --durations=20 --durations-min=0.5
+# Runs commands as a lane, whose cost `make test` prints at its end.
+lane = @$(BIN)/python -m tests.support.lanes $(1) '$(2)'
 
-# The rooms that have compiled modules, and what drives these; of the others the compiled run says all there is to say.
-TWINS := $(addprefix tests/,arrow core fuzz messages net producer records routing wire test_metrics.py test_types.py)
+# The rooms that have compiled modules, and what drives these; of the others the interpreted run says all there is to say.
+TWINS := $(addprefix tests/,arrow core fuzz messages net producer records routing wire builds test_build_choice.py test_metrics.py test_types.py)
 # Most of what they do is to wait for brokers that are killed, frozen or being elected.
 FAULTS_TESTS := $(addprefix integration/,chaos group test_cluster.py test_faults.py test_key_order.py test_limits.py \
     test_operator_logs.py test_reader.py test_transactions_acceptance.py)
 PACKAGING_TESTS := integration/test_packaging.py
 
-.PHONY: lane-units lane-interpreted lane-brokers lane-faults lane-spark lane-packaging coverage
+.PHONY: lane-units lane-compiled lane-brokers lane-faults lane-spark lane-packaging coverage
 lane-units:
-	nice $(call COVERED,units) tests
+	$(call lane,units,export AIOPROD_NO_EXT=1; nice $(COVERED) tests \
+	    $(if $(LONG),,&& nice $(PYTEST) integration/test_producer.py --timeout=600))
 
-lane-interpreted:
-	AIOPROD_NO_EXT=1 nice $(call COVERED,interpreted) $(if $(LONG),tests,$(TWINS))
-ifeq ($(LONG),)
-	nice $(BIN)/python -m simulation --seeds 1000
-	AIOPROD_NO_EXT=1 nice $(PYTEST) integration/test_producer.py --timeout=600
-endif
+lane-compiled:
+	$(call lane,compiled,nice $(PYTEST) $(if $(LONG),tests,$(TWINS)) \
+	    $(if $(LONG),,&& nice $(BIN)/python -m simulation --seeds 1000))
 
 lane-brokers:
-	nice $(PYTEST) integration $(addprefix --ignore=,integration/spark $(FAULTS_TESTS) $(if $(LONG),$(PACKAGING_TESTS))) --timeout=600
-	$(if $(LONG),AIOPROD_NO_EXT=1 nice $(PYTEST) $(addprefix integration/,test_producer.py test_roundtrip.py security/test_pairs.py) --timeout=600)
+	$(call lane,brokers,nice $(PYTEST) integration $(addprefix --ignore=,integration/spark $(FAULTS_TESTS) $(if $(LONG),$(PACKAGING_TESTS))) --timeout=600 \
+	    $(if $(LONG),&& AIOPROD_NO_EXT=1 nice $(PYTEST) $(addprefix integration/,test_producer.py test_roundtrip.py security/test_pairs.py) --timeout=600))
 
 lane-faults:
-	nice $(PYTEST) $(FAULTS_TESTS) --timeout=600
+	$(call lane,faults,nice $(PYTEST) $(FAULTS_TESTS) --timeout=600)
 
 # Before the others: Spark gives up on a Python worker that takes ten seconds to come.
 lane-spark:
-	$(PYTEST) integration/spark --timeout=600
+	$(call lane,spark,$(PYTEST) integration/spark --timeout=600)
 
 lane-packaging:
-	nice $(PYTEST) $(PACKAGING_TESTS) --timeout=600
+	$(call lane,packaging,nice $(PYTEST) $(PACKAGING_TESTS) --timeout=600)
 
 coverage:
 	@mkdir -p build
-	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage json --quiet -o build/coverage.json
 	@$(BIN)/python -m tests.support.covered_rooms build/coverage.json 90
 

@@ -19,6 +19,7 @@ from hypothesis import settings
 
 import aioprod
 from build_ext import build_fault
+from tests.support.lanes import add_tests
 from tests.support.length import LONG, by_length
 
 # The short form plays the same examples in each run, so that a change fails by its own fault; the long one finds more.
@@ -111,7 +112,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """With AIOPROD_NO_SKIPS set, turn a run that skipped tests into a failed one."""
+    """Tell the lane how many tests it ran; with AIOPROD_NO_SKIPS set, one that skipped any has failed."""
+    add_tests(session.testscollected)
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = len(reporter.stats.get("skipped", ())) if reporter is not None else 0
     if skipped and NO_SKIPS and session.exitstatus == pytest.ExitCode.OK:

@@ -17,6 +17,8 @@ import pytest
 from tests.support.covered_rooms import main
 from tests.support.frozen import STOPPED, Processes
 from tests.support.identity_provider import identity_provider
+from tests.support.lanes import FOLDER, Cost, line
+from tests.support.lanes import main as lanes
 
 SLEEPER = "import sys, time; print('up', flush=True); time.sleep(60)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEPER!r}])"
@@ -115,3 +117,28 @@ def test_a_client_that_stalls_does_not_hold_the_end_of_the_identity_provider() -
         client.settimeout(60)
         client.connect(("127.0.0.1", int(idp.url.rpartition(":")[2].removesuffix("/token"))))
         assert client.recv(1) == b"", "closed from the other side, while this one stays open"
+
+
+def test_the_line_of_all_lanes() -> None:
+    costs = [Cost("units", 12_000, 300.4, 280.0), Cost("brokers", 500, 400.0, 310.0)]
+    assert line(costs) == (
+        "brokers 500 tests, 400 s, 310 CPU s; units 12,000 tests, 300 s, 280 CPU s; all 12,500 tests, 400 s, 590 CPU s"
+    )
+
+
+def test_a_lane_counts_its_tests_and_the_cpu_of_processes_that_nobody_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = [sys.executable, "-m", "tests.support.lanes", "units"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    busy = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.3: pass'"
+    ended = subprocess.run(
+        [*run, f'echo 3 >>"$AIOPROD_LANE"; echo 4 >>"$AIOPROD_LANE"; ({busy} &); exit 5'], env=environment, check=False
+    )
+    assert ended.returncode == 5
+    cost = Cost(**json.loads((FOLDER / "units.json").read_text()))
+    assert (cost.name, cost.tests) == ("units", 7)
+    assert cost.cpu >= 0.2
+    assert lanes([]) == 0
+    assert capsys.readouterr().out.startswith("units 7 tests, ")

@@ -37,6 +37,7 @@ Running and checking the tests and the repository (most are programs, `python -m
     frozen, bent_timers         tests while their processes are stopped; with imprecise timers
     snippets, settings_tables   the Python and the tables of settings in the documentation
     covered_rooms               coverage of each package
+    lanes                       tests, seconds and CPU of each lane of `make test`
     supply                      licences and advisories of the dependencies
     glossary                    home-made words in the code, and the field's words for them
 """
