@@ -23,7 +23,7 @@ __all__ = ["FOLDER", "Cost", "add_tests", "line", "main"]
 FOLDER: Final = Path("build/lanes")
 _LANE: Final = "AIOPROD_LANE"
 _PR_SET_CHILD_SUBREAPER: Final = 36
-_ORPHANS_END_S: Final = 10.0
+_ORPHANS_END_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
