@@ -22,7 +22,6 @@ from aioprod.core.batch import Run
 from aioprod.core.bulk_columns import BulkColumns, RecordColumns
 from aioprod.errors import AioprodError, InvalidRecordError, UnknownTopicError
 from aioprod.producer.bulk.arrow_schema import ArrowSchema
-from aioprod.producer.preparation import as_bytes
 from aioprod.types import TopicPartition
 from tests.support.accumulators import Harness
 from tests.support.arrow import BYTES_TYPES, TEXT_TYPES, HandMade, column
@@ -174,8 +173,8 @@ class Call:
         return 0
 
     def as_bytes(self, what: str, given: object) -> bytes:
-        """As `send_arrow` checks it."""
-        return as_bytes(what, "t", given)
+        """Columns hold bytes."""
+        raise AssertionError(f"{what}: {given!r}")
 
     def invalid(self, index: int, error: AioprodError) -> None:
         """Rows may fail."""

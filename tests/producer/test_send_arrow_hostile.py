@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -58,16 +57,16 @@ async def test_a_stream_of_bytes_with_one_wrong_offset(brokers: FakeCluster) -> 
     await check(brokers, received)
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"value": lying(pa.large_string())},
-        {"value": lying_dictionary()},
-        {"value": [b"0", b"1", b"2"], "key": lying(pa.string())},
-        {"value": [b"0", b"1", b"good"], "topic": lying(pa.string())},
-        {"value": [b"0", b"1", b"2"], "headers": lying_headers()},
-    ],
-    ids=["large", "dictionary", "key", "topic", "header"],
-)
-async def test_offsets_of_any_column(brokers: FakeCluster, columns: dict[str, Any]) -> None:
-    await check(brokers, pa.record_batch(columns))
+ROWS = {
+    "large": lambda: {"value": lying(pa.large_string())},
+    "dictionary": lambda: {"value": lying_dictionary()},
+    "key": lambda: {"value": [b"0", b"1", b"2"], "key": lying(pa.string())},
+    "topic": lambda: {"value": [b"0", b"1", b"good"], "topic": lying(pa.string())},
+    "header": lambda: {"value": [b"0", b"1", b"2"], "headers": lying_headers()},
+}
+"""Made in the test: pytest would show an argument, and pyarrow dies of showing these."""
+
+
+@pytest.mark.parametrize("name", ROWS)
+async def test_offsets_of_any_column(brokers: FakeCluster, name: str) -> None:
+    await check(brokers, pa.record_batch(ROWS[name]()))
