@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 from collections.abc import Awaitable
 from typing import Any, TypeAlias
 
@@ -17,6 +18,11 @@ from aioprod.types import NO_VALUE, Headers, ProducerRecord, Timestamp, no_value
 __all__ = ["Preparation", "Prepared", "as_bytes", "partition_index", "seconds", "timestamp_ms"]
 
 
+log = logging.getLogger("aioprod.producer")
+
+SECONDS_MAX = 10**11
+"""A smaller number of milliseconds is a time before March 1973, and as a number of seconds one up to the year 5138."""
+
 Prepared: TypeAlias = tuple[str, bytes | None, bytes | None, bytes, int, int | None]
 """A record as the accumulator takes it: topic, key, value, encoded headers, partition index (-1: to be chosen), and
 timestamp in ms (None: the time at which it is accepted)."""
@@ -25,7 +31,14 @@ timestamp in ms (None: the time at which it is accepted)."""
 def as_bytes(what: str, topic: str, data: Any) -> bytes:
     """`data` as bytes; raises SerializationError when it is not bytes-like, UsageError when it was left out."""
     if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(data)
+        try:
+            return bytes(data)
+        except Exception as error:
+            # A memoryview that was released; a class of the caller's.
+            raise SerializationError(
+                f"The {what} of a record for topic {topic!r}, of type {type(data).__name__}, can't be read as bytes: "
+                f"{type(error).__name__}."
+            ) from error
     if data is NO_VALUE:
         raise no_value(topic)
     raise SerializationError(
@@ -94,6 +107,7 @@ class Preparation:
         self._value_serializer = value_serializer
         self._order = CallOrder()
         self.plain = not interceptors and key_serializer is None and value_serializer is None
+        self._warns_of_seconds = True
 
     def accept(self, record: ProducerRecord) -> Prepared:
         """Run the interceptors, and `prepare` the record that they return; they are notified if that fails."""
@@ -184,8 +198,28 @@ class Preparation:
             None if value is None else as_bytes("value", topic, value),
             encode_headers(headers) if headers else NO_HEADERS,
             partition_index(topic, record.partition),
-            None if record.timestamp is None else timestamp_ms(topic, record.timestamp),
+            None if record.timestamp is None else self.timestamp_ms(topic, record.timestamp),
         )
+
+    def timestamp_ms(self, topic: str, timestamp: Timestamp) -> int:
+        """A timestamp as the user gives it in milliseconds since the epoch; raises InvalidRecordError."""
+        at_ms = timestamp_ms(topic, timestamp)
+        if at_ms < SECONDS_MAX and not isinstance(timestamp, datetime.datetime):
+            self.warn_of_seconds(topic, at_ms)
+        return at_ms
+
+    def warn_of_seconds(self, topic: str, at_ms: int) -> None:
+        """Warn once of a timestamp that is more likely to be in seconds."""
+        if self._warns_of_seconds and 0 < at_ms < SECONDS_MAX:
+            self._warns_of_seconds = False
+            day = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).date()
+            log.warning(
+                "The timestamp %d of a record for topic %r is in milliseconds, and so on %s: the topic's retention may "
+                "delete it soon. Hint: If these are seconds, multiply them by 1000. This is said once.",
+                at_ms,
+                topic,
+                day,
+            )
 
     def close(self) -> None:
         """Close the serializers, and end all waiting for a turn."""

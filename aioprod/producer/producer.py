@@ -22,7 +22,7 @@ from aioprod.producer.environment import Environment
 from aioprod.producer.guard import State
 from aioprod.producer.health import Health, health_of
 from aioprod.producer.lacking import ProducerLacks
-from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds, timestamp_ms
+from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds
 from aioprod.producer.transactions.calls import TransactionalCalls
 from aioprod.producer.unclosed import PRODUCER, Facade, dropped
 from aioprod.records.headers import NO_HEADERS, encode_headers
@@ -373,7 +373,10 @@ class Producer(TransactionalCalls, ProducerLacks):
         encoded = NO_HEADERS if headers is None else encode_headers(headers)
         index = -1 if partition is None else partition_index(topic, partition)
         now_ns = self._clock.now_ns()
-        at_ms = self._clock.timestamp_ms(now_ns) if timestamp is None else timestamp_ms(topic, timestamp)
+        if timestamp is None:
+            at_ms = self._clock.timestamp_ms(now_ns)
+        else:
+            at_ms = self._engine.preparation.timestamp_ms(topic, timestamp)
         return self._accumulator.append(topic, key, value, encoded, index, at_ms, waiter, now_ns * 1e-9)
 
     async def _transformed(

@@ -59,7 +59,13 @@ def _checked(index: int, header: object) -> tuple[bytes, bytes | None]:
     except UnicodeEncodeError as error:
         raise SerializationError(f"The name {name!r} of header {index} has no UTF-8 form: {error.reason}.") from error
     if value is None or isinstance(value, (bytes, bytearray, memoryview)):
-        return encoded_name, None if value is None else bytes(value)
+        try:
+            return encoded_name, None if value is None else bytes(value)
+        except Exception as error:
+            raise SerializationError(
+                f"The value of header {name!r}, of type {type(value).__name__}, can't be read as bytes: "
+                f"{type(error).__name__}."
+            ) from error
     raise SerializationError(
         f"The value of header {name!r} is of type {type(value).__name__}: give bytes, a bytes-like object or None."
     )

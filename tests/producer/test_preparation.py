@@ -7,12 +7,14 @@ import datetime
 import enum
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from aioprod import Producer, ProducerRecord
 from aioprod.errors import AioprodError, ConfigError, InvalidRecordError, SerializationError, UsageError
 from aioprod.messages import ProduceRequest
 from aioprod.producer.preparation import as_bytes, partition_index, timestamp_ms
+from aioprod.records.headers import encode_headers
 from aioprod.testing import FakeCluster
 from tests.support.producers import Spy, running
 
@@ -275,6 +277,51 @@ def test_bytes_like_data_is_copied() -> None:
     assert as_bytes("key", "t", memoryview(b"xyz")[1:]) == b"yz"
     with pytest.raises(SerializationError):
         as_bytes("key", "t", object())
+
+
+class Unreadable(bytes):
+    def __bytes__(self) -> bytes:
+        raise RuntimeError("of the class itself")
+
+
+@pytest.mark.parametrize("cause", [ValueError, RuntimeError])
+def test_bytes_that_can_t_be_read(cause: type[Exception]) -> None:
+    view = memoryview(b"abc")
+    view.release()
+    given: Any = Unreadable(b"abc") if cause is RuntimeError else view
+    with pytest.raises(SerializationError, match=r"value of a record for topic 't', .*can't be read") as raised:
+        as_bytes("value", "t", given)
+    assert type(raised.value.__cause__) is cause
+    with pytest.raises(SerializationError, match=r"value of header 'a', .*can't be read") as raised:
+        encode_headers([("a", given)])
+    assert type(raised.value.__cause__) is cause
+
+
+@pytest.mark.parametrize("call", ["send", "intercepted", "send_many", "each", "send_arrow"])
+async def test_a_timestamp_that_is_in_seconds_is_said_once(
+    brokers: FakeCluster, call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = brokers.create_topic("t")
+    seconds = 1_795_542_222
+    async with running(brokers, interceptors=[Spy()] if call == "intercepted" else []) as producer:
+        await producer.send("t", b"v", timestamp=10**11)
+        await producer.send("t", b"v", timestamp=0)
+        await producer.send("t", b"v", timestamp=datetime.datetime(1971, 1, 1, tzinfo=datetime.UTC))
+        assert "1970" not in caplog.text
+        for _ in range(2):
+            if call == "send_many":
+                await producer.send_many("t", [b"v"], timestamps=seconds)
+            elif call == "each":
+                await producer.send_many("t", [b"v"], timestamps=[seconds])
+            elif call == "send_arrow":
+                await producer.send_arrow(pa.record_batch({"value": [b"v"], "timestamp": [seconds]}), topic="t")
+            else:
+                await producer.send("t", b"v", timestamp=seconds)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [line[: line.index(":")] for line in said] == [
+        "The timestamp 1795542222 of a record for topic 't' is in milliseconds, and so on 1970-01-21"
+    ]
+    assert [record.timestamp for record in stored.records()][3:] == [seconds] * 2
 
 
 def test_partitions_and_timestamps() -> None:

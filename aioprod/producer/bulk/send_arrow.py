@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Final
 
 from aioprod.arrow.interface import Chunk, Source, open_source
 from aioprod.core.bulk_columns import BulkColumns, RecordColumns
-from aioprod.errors import AioprodError, AuthorizationError, InvalidTopicError, MetadataTimeoutError
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    InvalidRecordError,
+    InvalidTopicError,
+    MetadataTimeoutError,
+)
 from aioprod.producer.bulk.appender import BulkAppender
 from aioprod.producer.bulk.arrow_schema import ArrowSchema
 from aioprod.producer.bulk.call import Bulk
@@ -105,10 +111,18 @@ class _Call:
 
     async def take(self, columns: RecordColumns) -> None:
         """Append some rows, waiting for room; what is wrong with single ones goes to the failures."""
+        self._look_at_first_time(columns)
         if self._engine.interceptors:
             await self._take_one_by_one(columns)
         else:
             await self._take_all(columns)
+
+    def _look_at_first_time(self, columns: RecordColumns) -> None:
+        """A column has one unit: what is to be said of it, its first row tells."""
+        times = columns.timestamp
+        with suppress(InvalidRecordError):
+            if times is not None and columns.length and times.find(0):
+                self._engine.preparation.warn_of_seconds(self.bulk.topic, times.ms)
 
     async def _take_all(self, columns: RecordColumns) -> None:
         engine = self._engine

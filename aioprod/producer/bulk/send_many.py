@@ -91,7 +91,7 @@ class _Call:
         if timestamps is None or isinstance(timestamps, Iterable):
             self._each_timestamp = per_record("timestamps", timestamps, count)
         else:
-            timestamp_ms(topic, timestamps)
+            engine.preparation.timestamp_ms(topic, timestamps)
             self._timestamp = timestamps
         self._is_uniform = engine.preparation.plain and self._each_headers is None and self._each_timestamp is None
         if self._is_uniform:
