@@ -1,4 +1,4 @@
-"""Targets over the compiled modules, built with gcc's AddressSanitizer: what is read or written out of bounds is a finding.
+"""Targets over compiled modules, built with gcc's AddressSanitizer: what is read or written out of bounds is a finding.
 
 Atheris guides by the coverage of interpreted modules, which can't read out of bounds. So this search damages seeds, and
 the corpus of earlier searches, at random.
