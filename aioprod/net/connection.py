@@ -344,7 +344,10 @@ class BrokerConnection:
             self._owner.connection_made(self)
             self._write_own()
         except Exception as error:  # asyncio would only log it
-            self._abort_after(error)
+            self.closed = True
+            failure = self._internal(error)
+            self._state.end_with(failure)
+            self._failed(failure)
 
     def _write_own(self) -> None:
         """Write the output of the start-up or the log-in."""

@@ -82,11 +82,15 @@ async def dial(
     try:
         async with asyncio.timeout(timeout_s):
             try:
-                return await open_connection(context.loop, address, make, settings, tls)
+                connection = await open_connection(context.loop, address, make, settings, tls)
             except BaseException:
                 if made is not None:
                     made.abandon()
                 raise
+            if connection.closed:
+                # It broke in `connection_made`, where uvloop has not taken the socket into its keeping yet.
+                connection.abort(BrokerConnectionError(f"The connection to {target.peer} was not made."))
+            return connection
     except TimeoutError:
         text = f"{text_of(address)} can't be reached: no connection within {timeout_s:.1f} s."
         raise BrokerConnectionError(text, address=text_of(address)) from None
