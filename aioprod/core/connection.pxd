@@ -25,6 +25,7 @@ cdef class Connection:
     cdef FrameSplitter _splitter
     cdef public int _correlation_id
     cdef int _first_id
+    cdef Py_ssize_t _frame_size_max
     cdef bytes _output
 
     @cython.locals(correlation_id=int, header=bytes)

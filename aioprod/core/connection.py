@@ -43,6 +43,18 @@ Complete: TypeAlias = "Callable[[Buffer | None, AioprodError | None], object]"
 
 _CORRELATION_ID_MAX: Final = 0x7FFF_FFFF
 
+START_FRAME_MAX: Final = 2_000_000
+"""The largest answer in bytes to ApiVersions and to a log-in, and to anything before the log-in is done.
+
+Until then the peer may be anybody, and decoding takes a hundred bytes of memory for each byte. Kafka's are below 20 kB.
+"""
+
+THROTTLE_MAX_S: Final = 60.0
+"""The longest time for which one answer may silence this client: a broker that means longer repeats it.
+
+An answer with the largest number would silence it for 25 days.
+"""
+
 _THROTTLES_CLIENT_FROM: Final = {
     "Produce": 6,
     "Fetch": 8,
@@ -127,6 +139,7 @@ class Connection:
         "_client_id",
         "_correlation_id",
         "_first_id",
+        "_frame_size_max",
         "_output",
         "_software",
         "_splitter",
@@ -170,7 +183,8 @@ class Connection:
         self._client_id = client_id
         self._software = (software_name, software_version)
         self._timeout_s = request_timeout_s
-        self._splitter = FrameSplitter(frame_size_max)
+        self._frame_size_max = frame_size_max
+        self._splitter = FrameSplitter(min(frame_size_max, START_FRAME_MAX))
         self._correlation_id = 0
         self._first_id = 0
         self._output = b""
@@ -222,7 +236,7 @@ class Connection:
         self.versions = ApiVersions.from_response(answer)
         self.throttle(exchange.kind, exchange.version, answer.throttle_time_ms, now)
         if self.login is None:
-            self.phase = Phase.READY
+            self._accepted()
             self._first_id = self._correlation_id + 1
         else:
             self.phase = Phase.AUTHENTICATING
@@ -250,13 +264,20 @@ class Connection:
         for message in messages:
             self._send(message, self.versions.pick(type(message)), now)
         if self.login.is_done:
-            self.phase = Phase.READY
+            self._accepted()
             self.logged_in_at = now
+
+    def _accepted(self) -> None:
+        """Requests may be sent, whose answers may be large."""
+        self.phase = Phase.READY
+        self._splitter.limit(self._frame_size_max)
 
     def answered(self, exchange: Exchange, now: float) -> None:
         """Read the answer to one of our own requests; raises BrokerError when the broker rejects the start-up."""
         body = exchange.body
         assert body is not None
+        if len(body) > START_FRAME_MAX:
+            raise self.fault(f"it answered {exchange.kind.NAME} with {len(body)} bytes")
         if exchange.kind is ApiVersionsRequest:
             self._negotiate(exchange, body, now)
             return
@@ -327,10 +348,10 @@ class Connection:
         return ProtocolError(f"{self.peer} broke the protocol: {text}.")
 
     def throttle(self, kind: type[AnyRequest], version: int, throttle_time_ms: int, now: float) -> None:
-        """Send nothing for the time that an answer says, but for versions in which the broker itself has waited."""
+        """Send nothing for the time that an answer says, a minute at most; in old versions the broker has waited."""
         first = _THROTTLES_CLIENT_FROM.get(kind.NAME)
         if throttle_time_ms > 0 and first is not None and version >= first:
-            self.throttled_until = max(self.throttled_until, now + throttle_time_ms / 1000.0)
+            self.throttled_until = max(self.throttled_until, now + min(throttle_time_ms / 1000.0, THROTTLE_MAX_S))
 
     def unthrottle(self) -> None:
         """End the throttling: its time has passed."""

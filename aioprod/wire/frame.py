@@ -47,6 +47,10 @@ class FrameSplitter:
         self._size_max = size_max
         self._partial = bytearray()
 
+    def limit(self, size_max: int) -> None:
+        """Accept frames of this size from now on."""
+        self._size_max = size_max
+
     def feed(self, data: bytes) -> list[memoryview]:
         """The payloads (header and body) of all frames that `data` completes, in order.
 

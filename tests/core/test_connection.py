@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aioprod.core.connection import Connection, Exchange, Phase
+from aioprod.core.connection import START_FRAME_MAX, THROTTLE_MAX_S, Connection, Exchange, Phase
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -200,7 +200,7 @@ def test_throttle_in_the_answer_to_api_versions_counts() -> None:
     [
         (b"HTTP/1.1 400 Bad Request\r\n", f"{PEER} is an HTTP server, no Kafka broker."),
         (b"\x15\x03\x03\x00\x02\x02\x46", f"{PEER} speaks TLS and was spoken to in plaintext."),
-        (b"SSH-2.0-OpenSSH", f"{PEER} announces a frame of 1397966893 bytes; 0 to 100000000 are accepted."),
+        (b"SSH-2.0-OpenSSH", f"{PEER} announces a frame of 1397966893 bytes; 0 to 2000000 are accepted."),
         (b"\0\0\0\x04\0\0\0\x63", f"{PEER} is not a Kafka broker: it answered request 99 where 1 is next."),
         (b"\0\0\0\x05\0\0\0\x01\0", f"{PEER} is not a Kafka broker: This is not a valid ApiVersionsResponse v4"),
         (b"\0\0\0\x01\0", f"{PEER} is not a Kafka broker: "),
@@ -224,6 +224,15 @@ def test_a_frame_over_the_limit_raises_when_its_size_is_known() -> None:
 
 
 # -- requests and answers --------------------------------------------------------------------------------------------
+
+
+def test_answers_are_small_until_requests_may_be_sent() -> None:
+    connection = new_connection()
+    connection.open(0.0)
+    with pytest.raises(ProtocolError, match="announces a frame of 2000001 bytes; 0 to 2000000 are accepted"):
+        drain(connection, (START_FRAME_MAX + 1).to_bytes(4, "big"))
+    ready = ready_connection()
+    assert drain(ready, (START_FRAME_MAX + 1).to_bytes(4, "big")) == []
 
 
 def test_header_and_size_go_before_the_body() -> None:
@@ -329,6 +338,12 @@ def test_only_versions_that_leave_the_wait_to_the_client_throttle(
     connection = ready_connection()
     connection.throttle(kind, version, 1500, 10.0)
     assert connection.throttled_until == until
+
+
+def test_a_throttle_lasts_a_minute_at_most() -> None:
+    connection = ready_connection()
+    connection.throttle(ProduceRequest, 9, 2**31 - 1, 5.0)
+    assert connection.throttled_until == 5.0 + THROTTLE_MAX_S
 
 
 def test_throttling_is_never_cut_short() -> None:
