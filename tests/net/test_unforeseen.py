@@ -95,24 +95,17 @@ async def test_where_a_connection_is_made(monkeypatch: pytest.MonkeyPatch) -> No
         assert len(calls) == 2
 
 
-async def test_in_what_a_transport_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with FakeCluster(2) as brokers, running_client(brokers[1].address) as (client, _):
+async def test_in_what_a_transport_raises() -> None:
+    async with FakeCluster(2) as brokers, running_client(brokers[1].address) as (client, listener):
         await works(client, 2)
         target = client.link(2)
         assert target is not None
         assert target.connection is not None
-        real = target.connection._transport
-
-        class Broken:
-            def writelines(self, parts: object) -> None:
-                raise TypeError("nobody foresaw this")
-
-            def abort(self) -> None:
-                real.abort()
-
-        target.connection._transport = Broken()  # type: ignore[assignment]  # on purpose
-        with pytest.raises(BrokerConnectionError, match="internal error: TypeError"):
-            await works(client, 2)
+        told: list[AioprodError | None] = []
+        no_bytes: Any = ["text"]
+        target.connection.send_parts(MetadataRequest, 9, True, no_bytes, 4, lambda body, error: told.append(error))
+        await listener.seen("lost", 2)
+        assert [str(error).partition("after ")[2] for error in told] == ["an internal error: TypeError."]
         await works(client, 2)
 
 
