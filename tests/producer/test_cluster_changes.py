@@ -12,7 +12,7 @@ from aioprod import TopicPartition
 from aioprod.cluster import Cluster
 from aioprod.errors import DeliveryError, ErrorCode, NotSentError, UnknownOutcomeError
 from aioprod.messages import MetadataRequest, ProduceRequest, ProduceResponse
-from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
+from aioprod.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse, TopicProduceResponse
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake import FakeTopic
 from aioprod.wire.frame import encode_response
@@ -39,6 +39,35 @@ async def test_a_leader_that_an_answer_names_is_followed_at_once(three_brokers: 
         async with asyncio.timeout(10):
             assert [(await future).offset for future in futures] == [1, 2, 3, 4, 5]
     assert values(topic) == [b"%d" % n for n in range(6)]
+
+
+async def test_a_broker_that_is_no_leader_and_names_itself_waits_for_the_backoff(brokers: FakeCluster) -> None:
+    topic = brokers.create_topic("t")
+    clock = ShiftedClock()
+    epochs = iter(range(100, 200))
+
+    def names_itself(answer: ProduceResponse) -> ProduceResponse:
+        row = PartitionProduceResponse(
+            index=0,
+            error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            base_offset=-1,
+            error_message=None,
+            current_leader=LeaderIdAndEpoch(leader_id=1, leader_epoch=next(epochs)),
+        )
+        named = answer.responses[0]
+        return replace(answer, responses=(replace(named, partition_responses=(row,)),))
+
+    async with running(brokers, clock=clock, **NO_REFRESH_SOON) as producer:
+        await producer.partitions_for("t")
+        lying = brokers.fault(ProduceRequest, edit=names_itself, times=None)
+        future = producer.submit("t", b"v")
+        await until(lambda: producer.metrics()["record_retry_total"])
+        await turns(20)
+        assert len(brokers.seen_of(ProduceRequest)) == 1
+        lying.end()
+        pass_time(producer, clock, 100.0)
+        await future
+    assert values(topic)[-1] == b"v"
 
 
 async def test_a_hint_may_name_a_broker_that_was_not_known_before(brokers: FakeCluster) -> None:
