@@ -146,6 +146,20 @@ async def test_an_end_that_comes_late_does_not_end_the_next_transaction(explicit
     assert await values(explicit) == [b"first" if commits else b"second"]
 
 
+async def test_a_partition_that_is_added_late_does_not_fence_the_producer(explicit: FakeCluster) -> None:
+    async with transacting(explicit) as producer:
+        await producer.begin_transaction()
+        late = explicit.fault(AddPartitionsToTxnRequest, drop="lurking", hold=True)
+        await producer.send("t", b"first", partition=0)
+        await producer.commit_transaction()
+        one = explicit.state.transactions["id"]
+        await until(lambda: one.state is State.COMPLETE_COMMIT)
+        late.release()
+        await until(lambda: one.state is State.ONGOING)
+        await work(producer, b"second")
+    assert await values(explicit) == [b"first", b"second"]
+
+
 @pytest.mark.parametrize("kind", ["send_many", "send_arrow"])
 async def test_a_bulk_call_that_waits_for_its_topic_does_not_get_into_the_next_transaction(
     cluster: FakeCluster, kind: str

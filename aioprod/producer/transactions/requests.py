@@ -120,16 +120,20 @@ class CoordinatorRequests:
         """Whether a request of the present epoch may still reach the coordinator, though a retry was answered."""
         return self._coordinator.lost > 0
 
-    async def initialize(self, before: ProducerIdentity, deadline: float, *, is_open: bool = False) -> ProducerIdentity:
+    async def initialize(
+        self, before: ProducerIdentity, deadline: float, *, is_open: bool = False, has_ended: bool = False
+    ) -> ProducerIdentity:
         """Get a producer id and epoch; older producers of this id are fenced, and an open transaction aborted.
 
         `before` raises the epoch of this producer, unless another one took over (KIP-360). A coordinator that `is_old`
         does not take `before`, nor may it be sent to abort a transaction that `is_open`: the coordinator treats this as
         a new producer then, and the epoch that it returns shows whether another one was there in between.
+        `has_ended`: the transaction before has, and no other request for the next epoch was sent.
         """
         named, is_first = before, before.producer_id < 0
-        if self.is_old and not (is_first or is_open):
-            # If another producer took over, this is rejected, and does not fence that producer in turn.
+        if (self.is_old and not (is_first or is_open)) or (has_ended and self.may_be_known):
+            # An old coordinator rejects this if another producer took over, and does not fence that one in turn. And if
+            # a late request to add something has begun a transaction, InitProducerId would fence its own sender.
             await self.end(before, deadline, committed=False, raises_epoch=False, is_known=False)
 
         def build(version: int) -> InitProducerIdRequest:

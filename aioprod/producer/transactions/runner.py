@@ -126,10 +126,12 @@ class Transactions:
             await self._initialize(E.INITIALIZE, timeout_s)
 
     async def _initialize(self, call: TransactionEvent, timeout_s: float | None = None) -> None:
+        has_ended = self.state is S.READY
         self._advance(E.INITIALIZE)
         try:
             async with self._turn(call, timeout_s) as deadline:
-                self._set_identity(await self._coordination.initialize(self._identity, deadline))
+                identity = await self._coordination.initialize(self._identity, deadline, has_ended=has_ended)
+                self._set_identity(identity)
             self._advance(E.INITIALIZED)
         except Rejected as rejected:
             if rejected.meaning is Meaning.FENCED:
