@@ -46,7 +46,7 @@ _CORRELATION_ID_MAX: Final = 0x7FFF_FFFF
 START_FRAME_MAX: Final = 2_000_000
 """The largest answer in bytes to ApiVersions and to a log-in, and to anything before the log-in is done.
 
-Until then the peer may be anybody, and decoding takes a hundred bytes of memory for each byte. Kafka's are below 20 kB.
+Until then any program may be the peer, and decoding takes a hundred bytes of memory for each byte. Kafka's are below 20 kB.
 """
 
 THROTTLE_MAX_S: Final = 60.0

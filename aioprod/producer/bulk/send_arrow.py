@@ -118,7 +118,7 @@ class _Call:
             await self._take_all(columns)
 
     def _look_at_first_time(self, columns: RecordColumns) -> None:
-        """A column has one unit: what is to be said of it, its first row tells."""
+        """Check the first row only: a column has one unit."""
         times = columns.timestamp
         with suppress(InvalidRecordError):
             if times is not None and columns.length and times.find(0):
