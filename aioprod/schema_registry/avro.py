@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Final, Unpack
 
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
+from aioprod.schema_registry.avro_parts import check_defaults
+from aioprod.schema_registry.avro_reading import YieldingBytes, check_items, read_bounded
 from aioprod.schema_registry.avro_schemas import (
     DEPTH_MAX,
     AvroSchema,
@@ -84,7 +86,10 @@ class AvroSerializer(RegistrySerializer):
                 schemaless_writer(target, types, value, strict=strict)
             except Exception as error:
                 raise SerializationError(f"the value does not fit the Avro schema {name}: {said(error)}.") from error
-            return target.getvalue()
+            payload = target.getvalue()
+            if avro.free_items_max is not None:
+                check_items(payload, types, avro.free_items_max + len(payload))
+            return payload
 
         return encode
 
@@ -112,20 +117,22 @@ class AvroDeserializer(RegistryDeserializer):
         avro = parsed(schema, await referenced(self._registry, schema))
         if avro.is_bytes:
             return bytes
-        if avro.has_items_without_bytes:
-            raise SerializationError("it has an array whose items take no bytes, so that its length has no limit.")
         wanted = None
         if self._schema is not None:
             wanted = parsed(self._schema, await referenced(self._registry, self._schema)).types
+            check_defaults(wanted)
         types, size_max = avro.types, _compiled_size_max(avro)
         limit_decimals(types)
         name = _name_in(schema) or "of a union"
 
         def decode(payload: bytes) -> Any:
-            source = BytesIO(payload)
-            read = schemaless_reader if len(payload) <= size_max else python_reader
+            source = YieldingBytes(payload) if len(payload) > self._on_loop_max else BytesIO(payload)
             try:
-                value = read(source, types, wanted)
+                if avro.free_items_max is not None:
+                    value = read_bounded(source, types, wanted, avro.free_items_max + len(payload))
+                else:
+                    read = schemaless_reader if len(payload) <= size_max else python_reader
+                    value = read(source, types, wanted)
             except RecursionError as error:
                 raise SerializationError(f"its value of the Avro schema {name} is nested too deeply.") from error
             except Exception as error:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aioprod.errors import SerializationError
 from aioprod.schema_registry._extra import missing
+from aioprod.schema_registry.avro_parts import check_parts
 from aioprod.schema_registry.schemas import Schema
 
 try:
@@ -31,6 +32,8 @@ _PRIMITIVE: Final = frozenset({"null", "boolean", "int", "long", "float", "doubl
 _NAMED: Final = ("record", "error", "enum", "fixed")
 _RECORDS: Final = ("record", "error")
 _CONTAINS: Final = {"array": "items", "map": "values", "record": "fields", "error": "fields"}
+_NAMED_MAX: Final = 10_000
+"""fastavro copies their names for each record."""
 _HINT: Final = "Name the schema that defines it in the references of the Schema."
 
 
@@ -39,13 +42,14 @@ class AvroSchema:
     """A schema as fastavro takes it, with how deep its values can be.
 
     `depth` is the number of types inside each other, None for a type that contains itself. `depth_per_byte` is how many
-    of them a reader enters at most before it reads the next byte.
+    of them a reader enters at most before it reads the next byte. `free_items_max` is how many items a value may have
+    that take no bytes, None where there are none.
     """
 
     types: Any
     depth: int | None
     depth_per_byte: int
-    has_items_without_bytes: bool
+    free_items_max: int | None
 
     @property
     def is_bytes(self) -> bool:
@@ -61,7 +65,7 @@ def parsed(schema: Schema, references: Mapping[str, Schema]) -> AvroSchema:
         contents = _Placing(json.loads(other.text) for other in references.values()).placed(json.loads(schema.text))
         types = parse_schema(contents)
         shape = _Shape(types)
-        return AvroSchema(types, shape.depth(), shape.depth_per_byte(), shape.has_items_without_bytes())
+        return AvroSchema(types, shape.depth(), shape.depth_per_byte(), check_parts(types))
     except SerializationError:
         raise
     except json.JSONDecodeError as error:
@@ -206,17 +210,12 @@ class _Shape:
         """The number of types that a reader enters before it reads a byte, at most."""
         return max(self._until_byte(node)[0] for node in self._nodes)
 
-    def has_items_without_bytes(self) -> bool:
-        """Whether there is an array whose number of items is not limited by the number of bytes."""
-        return any(
-            isinstance(node, dict) and node["type"] == "array" and not self._until_byte(node["items"])[1]
-            for node in self._nodes
-        )
-
     def _collect(self, node: Any) -> None:
         self._nodes.append(node)
         if isinstance(node, dict) and node["type"] in _NAMED:
             self._definitions[node["name"]] = node
+            if len(self._definitions) > _NAMED_MAX:
+                raise SerializationError(f"it defines more than {_NAMED_MAX} types.")
         for inner in _inside(node):
             self._collect(inner)
 

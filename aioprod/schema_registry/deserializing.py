@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -27,11 +28,14 @@ Decode: TypeAlias = Callable[[bytes], Any]
 class RegistryDeserializer(ABC):
     """A deserializer of records that name their schema in a registry, in a header or before their bytes.
 
-    The first record of a schema has to be awaited, as the schema is looked up; later ones are not. `from_dict` turns
+    The first record of a schema has to be awaited, as the schema is looked up, and a large record, which is decoded in
+    a thread; others are not. `from_dict` turns
     what the format gives into the value. Raises ConfigError for what is not a SchemaRegistry.
     """
 
     _type: ClassVar[SchemaType]
+    _on_loop_max: ClassVar[int] = 65_536
+    """A record of more bytes is decoded in a thread."""
 
     def __init__(self, registry: SchemaRegistry, *, from_dict: Callable[[Any], Any] | None = None) -> None:
         self._registry = given_registry(registry, type(self).__name__)
@@ -49,16 +53,16 @@ class RegistryDeserializer(ABC):
         self._role.set(is_key)
 
     def deserialize(self, topic: str, headers: HeaderList, data: bytes) -> Any:
-        """The value, or an awaitable of it for the first record of a schema.
+        """The value, or an awaitable of it for the first record of a schema and for large ones.
 
         Raises SerializationError for bytes without framing or that do not fit the schema, and RegistryError.
         """
         frame = read_frame(data, headers, header_name(self._role.name))
         payload = self._payload(frame)
         decode = self._decoders.get(frame.schema)
-        if decode is None:
+        if decode is None or len(payload) > self._on_loop_max:
             return self._deserialized_later(frame.schema, payload)
-        return self._decoded(decode, payload)
+        return self._converted(decode(payload))
 
     def _payload(self, frame: Frame) -> bytes:
         if frame.header:
@@ -66,8 +70,11 @@ class RegistryDeserializer(ABC):
         return frame.payload
 
     async def _deserialized_later(self, key: SchemaKey, payload: bytes) -> Any:
-        decode = await self._flights.run(key, partial(self._look_up, key))
-        return self._decoded(decode, payload)
+        decode = self._decoders.get(key)
+        if decode is None:
+            decode = await self._flights.run(key, partial(self._look_up, key))
+        is_large = len(payload) > self._on_loop_max
+        return self._converted(await asyncio.to_thread(decode, payload) if is_large else decode(payload))
 
     async def _look_up(self, key: SchemaKey) -> Decode:
         schema = await self._registry.schema(key)
@@ -81,6 +88,5 @@ class RegistryDeserializer(ABC):
         self._decoders.put(key, decode)
         return decode
 
-    def _decoded(self, decode: Decode, payload: bytes) -> Any:
-        value = decode(payload)
+    def _converted(self, value: Any) -> Any:
         return value if self._from_dict is None else self._from_dict(value)
