@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any, ClassVar, Unpack
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Unpack
 
 from aioprod._shown import printable
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.client import SchemaRegistry
 from aioprod.schema_registry.deserializing import Decode, RegistryDeserializer
+from aioprod.schema_registry.json_work import STEPS, counted, unbounded_pattern
 from aioprod.schema_registry.options import SerializerOptions
 from aioprod.schema_registry.references import referenced
 from aioprod.schema_registry.schemas import Schema, SchemaType
 from aioprod.schema_registry.serializing import Encode, RegistrySerializer
+from aioprod.schema_registry.work import Steps
 
 try:
-    from jsonschema.exceptions import SchemaError, ValidationError
     from jsonschema.protocols import Validator
-    from jsonschema.validators import extend, validator_for
+    from jsonschema.validators import validator_for
+    from jsonschema_specifications import REGISTRY as SPECIFICATIONS  # type: ignore[import-untyped]
     from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import DRAFT7
+    from referencing.jsonschema import DRAFT7, specification_with
 except ImportError as error:
     raise missing("aioprod.schema_registry.json_schema", error) from error
 
 __all__ = ["JsonSchemaDeserializer", "JsonSchemaSerializer"]
 
-_SHOWN_MAX = 200
+_SHOWN_MAX: Final = 200
 
-_extended: Callable[..., type[Validator]] = extend
+_STEPS: Final = 10_000
+_STEPS_PER_BYTE: Final = 20
+"""An ordinary value takes less than one."""
+_STEPS_OF_SCHEMA: Final = 100_000
+_STEPS_PER_BYTE_OF_SCHEMA: Final = 200
 
 
 class JsonSchemaSerializer(RegistrySerializer):
@@ -68,12 +75,13 @@ class JsonSchemaSerializer(RegistrySerializer):
         check = _checker(schema, await referenced(self._registry, schema)) if self._validates else None
 
         def encode(value: Any) -> bytes:
-            if check is not None:
-                check(value)
             try:
-                return self._encode(value).encode()
+                payload = self._encode(value).encode()
             except (TypeError, ValueError, RecursionError) as error:
                 raise SerializationError(f"it can't be written as JSON: {error}.") from error
+            if check is not None:
+                check(value, len(payload))
+            return payload
 
         return encode
 
@@ -82,6 +90,7 @@ class JsonSchemaDeserializer(RegistryDeserializer):
     """JSON to values, validated by the schema that they were written with unless `validate=False`."""
 
     _type: ClassVar[SchemaType] = "JSON"
+    _on_loop_max: ClassVar[int] = 2_048
 
     def __init__(
         self, registry: SchemaRegistry, *, validate: bool = True, from_dict: Callable[[Any], Any] | None = None
@@ -98,7 +107,7 @@ class JsonSchemaDeserializer(RegistryDeserializer):
             except (ValueError, RecursionError) as error:
                 raise SerializationError(f"its bytes are not JSON: {error}.") from error
             if check is not None:
-                check(value)
+                check(value, len(payload))
             return value
 
         return decode
@@ -114,7 +123,7 @@ def _given(schema: str | Schema | None) -> Schema | None:
     if given.flaw is not None:
         raise ConfigError(f"The schema {given.flaw}.")
     try:
-        _validator_class(_contents(given))
+        _validator_class(_contents(given), len(given.text))
     except _WrongSchemaError as error:
         raise ConfigError(f"The JSON schema {error}.") from error
     return given
@@ -137,24 +146,39 @@ def _contents(schema: Schema) -> Any:
     return contents
 
 
-def _validator_class(contents: Any) -> type[Validator]:
+def _validator_class(contents: Any, size: int) -> type[Validator]:
     """The class that checks values by a schema; raises _WrongSchemaError for one that is not valid."""
     try:
-        kind = validator_for(contents)
-        kind.check_schema(contents)
-    except SchemaError as error:
-        raise _WrongSchemaError(f"is not valid: {error.message[:_SHOWN_MAX]}") from error
+        kind = counted(validator_for(contents))
+        rules = kind(kind.META_SCHEMA, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
+        STEPS.set(Steps(_STEPS_OF_SCHEMA + _STEPS_PER_BYTE_OF_SCHEMA * size))
+        wrong = next(rules.iter_errors(contents), None)
     except Exception as error:  # As in check() below.
         raise _WrongSchemaError(f"can't be checked: {_said(error)}") from error
+    if wrong is not None:
+        raise _WrongSchemaError(f"is not valid: {printable(wrong.message, _SHOWN_MAX)}")
     return kind
 
 
-def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any], None]:
-    """What raises SerializationError for a value that does not fit the schema; raises it for a schema that is none."""
+def _validator(kind: type[Validator], contents: Any, others: Registry[Any]) -> Validator:
+    """The validator, which knows where each anchor and $id is: jsonschema would look for them again for each value."""
+    dialect = kind.META_SCHEMA.get("$id") or kind.META_SCHEMA.get("id", "")
+    root = specification_with(dialect).create_resource(contents)
+    uri = root.id() or ""
+    known = SPECIFICATIONS.combine(others).with_resource(uri, root)
+    with contextlib.suppress(Exception):  # Of what is no schema: a $ref that needs the same search raises it then.
+        known = known.crawl()
+    make: Any = kind
+    validator: Validator = make(contents, registry=known, _resolver=known.resolver(uri))
+    return validator
+
+
+def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any, int], None]:
+    """What raises SerializationError for a value, of so many bytes, that does not fit, or for a schema that is none."""
     wrong_one = "the JSON schema"
     try:
         contents = _contents(schema)
-        kind = _validator_class(contents)
+        kind = _validator_class(contents, len(schema.text))
         resources = []
         for name, other in references.items():
             wrong_one = f"the schema {name!r}, to which the JSON schema refers,"
@@ -162,11 +186,24 @@ def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any]
     except _WrongSchemaError as error:
         raise SerializationError(f"{wrong_one} {error}.") from error
     known: Registry[Any] = Registry().with_resources(resources)
-    validator: Validator = _extended(kind, {"uniqueItems": _unique_items})(contents, registry=known)
+    try:
+        pattern = unbounded_pattern([contents, *(resource.contents for _, resource in resources)])
+    except Exception as error:  # As in check() below.
+        raise SerializationError(f"the JSON schema can't be used: {_said(error)}.") from error
+    if pattern is not None:
+        raise SerializationError(
+            f"the JSON schema has unevaluatedProperties and, in patternProperties, {printable(pattern, _SHOWN_MAX)!r}, "
+            "which has choices or repetitions: together they can't be checked in a bounded time.",
+            hint="Use additionalProperties, a simpler pattern, or validate=False.",
+        )
+    validator = _validator(kind, contents, known)
 
-    def check(value: Any) -> None:
+    def check(value: Any, size: int) -> None:
+        STEPS.set(Steps(_STEPS + _STEPS_PER_BYTE * size))
         try:
             wrong = next(validator.iter_errors(value), None)
+        except SerializationError:
+            raise
         except Unresolvable as error:
             raise SerializationError(
                 f"the JSON schema refers to {error.ref!r}, which is not known.",
@@ -177,29 +214,10 @@ def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any]
             # some of a schema before, and lets pass what the functions that it calls raise.
             raise SerializationError(f"the value can't be checked by the JSON schema: {_said(error)}.") from error
         if wrong is not None:
-            raise SerializationError(
-                f"the value does not fit the JSON schema at {wrong.json_path}: {wrong.message[:_SHOWN_MAX]}."
-            )
+            place, words = printable(wrong.json_path, _SHOWN_MAX), printable(wrong.message, _SHOWN_MAX)
+            raise SerializationError(f"the value does not fit the JSON schema at {place}: {words}.")
 
     return check
-
-
-def _unique_items(validator: Validator, wanted: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-    """The keyword uniqueItems. jsonschema compares each two objects of an array: of 50 kB, for ten seconds."""
-    if wanted and validator.is_type(value, "array") and len({_key(item) for item in value}) < len(value):
-        yield ValidationError(f"{value!r} has non-unique elements")
-
-
-def _key(value: Any) -> Hashable:
-    """The same for values that are equal in JSON, where 1 is 1.0 and not true."""
-    if isinstance(value, Mapping):
-        return "object", frozenset((name, _key(inner)) for name, inner in value.items())
-    if isinstance(value, (list, tuple)):
-        return "array", tuple(map(_key, value))
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    # Not the number itself: many that have the same hash can be chosen.
-    return ("text", value) if isinstance(value, str) else ("", str(value))
 
 
 def _said(error: Exception) -> str:
