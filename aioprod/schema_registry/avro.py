@@ -8,12 +8,14 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any, ClassVar, Final, Unpack
 
+from aioprod.core.sasl.peer_text import printable
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.avro_parts import check_defaults
 from aioprod.schema_registry.avro_reading import YieldingBytes, check_items, read_bounded
 from aioprod.schema_registry.avro_schemas import (
     DEPTH_MAX,
+    SHOWN_MAX,
     AvroSchema,
     check_depth,
     full_name,
@@ -74,7 +76,7 @@ class AvroSerializer(RegistrySerializer):
         if avro.is_bytes:
             return _plain_bytes
         types, is_limited = avro.types, avro.depth is not None and avro.depth <= DEPTH_MAX
-        name, strict = _name_in(schema) or "of a union", self._strict
+        name, strict = _shown_name(schema), self._strict
 
         def encode(value: Any) -> bytes:
             if not is_limited:
@@ -123,7 +125,7 @@ class AvroDeserializer(RegistryDeserializer):
             check_defaults(wanted)
         types, size_max = avro.types, _compiled_size_max(avro)
         limit_decimals(types)
-        name = _name_in(schema) or "of a union"
+        name = _shown_name(schema)
 
         def decode(payload: bytes) -> Any:
             source = YieldingBytes(payload) if len(payload) > self._on_loop_max else BytesIO(payload)
@@ -168,6 +170,10 @@ def _given(schema: str | Schema | None) -> Schema | None:
 
 def _name_in(schema: Schema) -> str | None:
     return full_name(json.loads(schema.text))
+
+
+def _shown_name(schema: Schema) -> str:
+    return printable(_name_in(schema) or "of a union", SHOWN_MAX)
 
 
 def _plain_bytes(value: Any) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aioprod.core.sasl.peer_text import printable
 from aioprod.errors import SerializationError
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.avro_parts import check_parts
@@ -18,10 +19,13 @@ try:
 except ImportError as error:
     raise missing("aioprod.schema_registry.avro", error) from error
 
-__all__ = ["DEPTH_MAX", "AvroSchema", "check_depth", "full_name", "limit_decimals", "parsed", "said"]
+__all__ = ["DEPTH_MAX", "SHOWN_MAX", "AvroSchema", "check_depth", "full_name", "limit_decimals", "parsed", "said"]
 
 DEPTH_MAX: Final = 200
 """How deep a value may be where its schema sets no limit: the compiled writer needs 2 KiB of stack for each level."""
+
+SHOWN_MAX: Final = 300
+"""Characters of a name or an error that a message shows."""
 
 _DECIMAL_BYTES_MAX: Final = 1024
 """Some 2,400 digits. Python makes a Decimal of n bytes in a time that grows with n * n: of a megabyte, in a minute."""
@@ -73,7 +77,9 @@ def parsed(schema: Schema, references: Mapping[str, Schema]) -> AvroSchema:
     except RecursionError as error:
         raise SerializationError("its types are nested too deeply.") from error
     except UnknownType as error:
-        raise SerializationError(f"it mentions {str(error.name)[:300]!r}, which is not a type.", hint=_HINT) from error
+        raise SerializationError(
+            f"it mentions {str(error.name)[:SHOWN_MAX]!r}, which is not a type.", hint=_HINT
+        ) from error
     except (SchemaParseException, ValueError, TypeError, KeyError, AttributeError) as error:
         raise SerializationError(f"it is not valid: {said(error)}.") from error
 
@@ -127,7 +133,7 @@ def full_name(contents: Any, namespace: str = "") -> str | None:
 
 def said(error: Exception) -> str:
     """The first line of an exception's text."""
-    return (str(error) or type(error).__name__).splitlines()[0][:300].rstrip(".")
+    return printable((str(error) or type(error).__name__).splitlines()[0], SHOWN_MAX).rstrip(".")
 
 
 class _Placing:
@@ -152,7 +158,7 @@ class _Placing:
         name = _defined_name(node, namespace)
         if name is not None:
             if name in self._defined and is_own:
-                raise SerializationError(f"it defines {name[:300]!r} twice.")
+                raise SerializationError(f"it defines {name[:SHOWN_MAX]!r} twice.")
             if name in self._defined:
                 return name
             self._defined.add(name)
@@ -177,7 +183,7 @@ class _Placing:
         if full in self._defined:
             return full
         if full not in self._others:
-            raise SerializationError(f"it mentions {full[:300]!r}, which it does not define.", hint=_HINT)
+            raise SerializationError(f"it mentions {full[:SHOWN_MAX]!r}, which it does not define.", hint=_HINT)
         node, outer = self._others[full]
         return self.placed(node, outer, is_own=False)
 
@@ -249,7 +255,7 @@ class _Shape:
             deepest = 1 + max((depth for depth, _ in sizes), default=0)
             self._sizes[name] = (deepest, any(reads for _, reads in sizes))
         elif not self._sizes[name][0]:
-            raise SerializationError(f"its type {name!r} contains itself without an end.")
+            raise SerializationError(f"its type {name[:SHOWN_MAX]!r} contains itself without an end.")
         return self._sizes[name]
 
 

@@ -19,6 +19,7 @@ from aioprod.schema_registry.avro_reading import YieldingBytes
 from aioprod.schema_registry.avro_schemas import parsed
 from aioprod.schema_registry.deserializing import Decode, RegistryDeserializer
 from aioprod.schema_registry.framing import id_prefix
+from aioprod.testing import FakeSchemaRegistry
 from tests.support.registry_scenarios import result
 
 
@@ -149,6 +150,20 @@ def test_generated_types_keep_to_the_rule() -> None:
             assert count_of(value) <= in_line + (of_a_byte + 1) * source.tell(), (seed, avro.types, payload)
     assert read > 300
     assert refused > 20
+
+
+@pytest.mark.parametrize("name", ["A\x1b]0;evil\x07\nERROR", "A" * 100_000])
+async def test_names_in_errors_are_printable_and_short(
+    registry: SchemaRegistry, fake_schema_registry: FakeSchemaRegistry, name: str
+) -> None:
+    """A registry may have names that no Avro library takes."""
+    for types, payload in ((record(name, "int"), b""), (record(name, "missing"), b""), (record("R", "int"), b"")):
+        types["fields"][0]["name"] = name
+        fake_schema_registry.fail(200, content={"schema": json.dumps(types)})
+        with pytest.raises(SerializationError) as raised:
+            await result(AvroDeserializer(registry).deserialize("t", [], id_prefix(1) + payload))
+        assert str(raised.value).isprintable()
+        assert len(str(raised.value)) < 1_500
 
 
 async def test_a_large_record_is_decoded_in_a_thread(registry: SchemaRegistry) -> None:
