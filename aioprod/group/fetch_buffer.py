@@ -35,6 +35,11 @@ class OpenBatch:
         fetched = self.fetched if self.decompressing is None else self.decompressing.result()
         return fetched._replace(start=self.offset)
 
+    def release(self) -> None:
+        """Forget what a large batch was decompressed to: it is decompressed again when more of it is read."""
+        if self.decompressing is not None:
+            self.decompressing = self.records = self.record = self.reader = None
+
     @property
     def tp(self) -> TopicPartition:
         """Its partition."""
@@ -99,6 +104,9 @@ class FetchBuffer:
         if self.current is not None and self.current.tp in new:
             self._paused_batches.insert(0, self.current)
             self.current = None
+        for one in self._paused_batches:
+            if one.tp in new:
+                one.release()
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Return records of these partitions again, those that were kept first."""

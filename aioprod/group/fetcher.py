@@ -359,8 +359,7 @@ class Fetcher:
         batch.reader = None
         if batch.fetched.is_large:
             await self._decompressed(batch)
-            assert batch.decompressing is not None
-            if self._buffer.current is not batch or not batch.decompressing.done():
+            if self._buffer.current is not batch or batch.decompressing is None or not batch.decompressing.done():
                 return
         try:
             batch.records = batch.to_read.consumed()

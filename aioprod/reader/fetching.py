@@ -19,7 +19,7 @@ from aioprod.reader.fetch_session import NO_SESSION_EPOCH, FetchSession, Plan
 from aioprod.reader.leaders import Answer, LeaderRequests
 from aioprod.reader.position import ENDLESS, Position
 from aioprod.reader.settings import ReaderConfig
-from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, parse_batches
+from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, may_exceed, parse_batches
 from aioprod.records.layout import CODEC_MASK
 from aioprod.records.parser import RecordReader
 from aioprod.types import ConsumedRecord, TopicPartition
@@ -38,8 +38,9 @@ __all__ = [
     "out_of_range",
 ]
 
-_LARGE: Final = 128 * 1024
-"""Compressed bytes from which on a batch is decompressed in a worker thread: that can take over 10 ms."""
+_COMPRESSED_INLINE_MAX: Final = 128 * 1024
+_INLINE_MAX: Final = 1024 * 1024
+"""Bytes of a batch up to which it is decompressed on the event loop, as it is stored and as its records may become."""
 
 _RESPONSE_OVERHEAD: Final = 1_000_000
 """Bytes for the other fields of a response: offsets and errors by partition, aborted transactions."""
@@ -72,7 +73,10 @@ class FetchedBatch(NamedTuple):
     @property
     def is_large(self) -> bool:
         """Whether it is decompressed in a worker thread."""
-        return self.batch.codec != Compression.NONE and self.batch.size >= _LARGE
+        batch = self.batch
+        return batch.codec != Compression.NONE and (
+            batch.size >= _COMPRESSED_INLINE_MAX or may_exceed(batch.codec, batch.payload, _INLINE_MAX)
+        )
 
     def records(self) -> Iterator[ParsedRecord]:
         """The records from `start` to `end`; raises CorruptRecordError as `ParsedBatch.records` does."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aioprod._lazy import imported_on_use
 from aioprod.records.builder import EncodedRecord, RecordBatchBuilder, record_size_bound
-from aioprod.records.compression import Compression, compress, decompress
+from aioprod.records.compression import Compression, compress, decompress, may_exceed
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS, decode_headers, encode_headers
 from aioprod.records.layout import HEADER, PREFIX
@@ -29,6 +29,7 @@ __all__ = [
     "decode_headers",
     "decompress",
     "encode_headers",
+    "may_exceed",
     "parse_batches",
     "record_size_bound",
 ]

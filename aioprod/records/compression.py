@@ -17,11 +17,16 @@ import cramjam
 from aioprod.errors import ConfigError, CorruptRecordError
 from aioprod.wire.buffer import Buffer
 
-__all__ = ["Compression", "compress", "decompress", "inline_size"]
+__all__ = ["Compression", "compress", "decompress", "inline_size", "may_exceed"]
 
 _GZIP_WBITS: Final = 31
 _GZIP_READ_SIZE: Final = 4096
 """Small, because zlib copies what is left of its input at the end of each member: tiny members must stay cheap."""
+
+_GZIP_RATIO_MAX: Final = 256
+"""What `may_exceed` expects of gzip at most: it can be 1,032, and whoever writes such batches gains little by it."""
+_BLOCK_COST: Final = 1024
+"""Bytes that a block counts for at least where sizes are bounded: looking at tiny ones must not take long either."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -92,7 +97,20 @@ def inline_size(codec: Compression, level: int | None, limit_s: float) -> int:
     return int(limit_s * 1000 / ms_per_mb * 2**20)
 
 
-def decompress(codec: int, data: Buffer, limit: int) -> bytes:
+def may_exceed(codec: int, data: Buffer, size: int) -> bool:
+    """Whether the records in `data` may have more than `size` bytes, by the headers of its blocks.
+
+    True, too, where these are malformed.
+    """
+    if codec not in _SIZE_BOUNDS:
+        return False
+    try:
+        return _SIZE_BOUNDS[Compression(codec)](memoryview(data), size) > size
+    except (CorruptRecordError, cramjam.DecompressionError):
+        return True
+
+
+def decompress(codec: int, data: Buffer, limit: int) -> bytes | bytearray:
     """The records in `data`, of at most `limit` bytes; more than that is never decompressed, nor allocated.
 
     Raises CorruptRecordError when `data` is malformed, truncated, of an unknown codec, or decompresses to more.
@@ -146,6 +164,10 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
     return b"".join(parts)
 
 
+def _gzip_size_bound(data: memoryview, limit: int) -> int:
+    return len(data) * _GZIP_RATIO_MAX
+
+
 def _snappy(level: int | None, data: Buffer) -> bytes:
     """Xerial framing, as snappy-java's streams write it: a header, then (size, raw snappy block) pairs."""
     view = memoryview(data)
@@ -173,6 +195,18 @@ def _unsnappy(data: memoryview, limit: int) -> bytes:
         parts.append(part)
         position += size
     return b"".join(parts)
+
+
+def _snappy_size_bound(data: memoryview, limit: int) -> int:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC or len(data) < len(_XERIAL_HEADER):
+        return int(cramjam.snappy.decompress_raw_len(data))
+    bound = 0
+    position = len(_XERIAL_HEADER)
+    while position < len(data) and bound <= limit:
+        size = int.from_bytes(data[position : position + 4], "big")
+        position += 4 + size
+        bound += max(cramjam.snappy.decompress_raw_len(data[position - size : position]), _BLOCK_COST)
+    return bound
 
 
 def _unsnappy_block(block: memoryview, total: int, limit: int) -> bytes:
@@ -219,12 +253,14 @@ def _lz4_block(raw: memoryview, level: int) -> bytes:
     return bytes(frame[len(_LZ4_HEAD) : len(_LZ4_HEAD) + 4 + size])
 
 
-def _unlz4(data: memoryview, limit: int) -> bytes:
-    return _decompress_into(cramjam.lz4.decompress_into, data, min(_lz4_size_bound(data), limit))
+def _unlz4(data: memoryview, limit: int) -> bytearray:
+    return _decompress_into(cramjam.lz4.decompress_into, data, min(_lz4_size_bound(data, limit), limit))
 
 
-def _lz4_size_bound(data: memoryview) -> int:
-    """No well-formed LZ4 frame in `data` holds more bytes; malformed data is left to the decoder.
+def _lz4_size_bound(data: memoryview, limit: int) -> int:
+    """No well-formed LZ4 frame in `data` holds more bytes, unless that is over `limit`.
+
+    Malformed data is left to the decoder.
 
     LZ4 frame format 1.6: flags, block size, optional content size and dictionary id, blocks, optional checksums.
     """
@@ -233,12 +269,12 @@ def _lz4_size_bound(data: memoryview) -> int:
     position = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
     checksum_size = 4 if flags & 0x10 else 0
     bound = 0
-    while position < len(data):
+    while position < len(data) and bound <= limit:
         block_size = _little_endian(data, position, 4) & 0x7FFF_FFFF
         position += 4
         if block_size == 0:
             break
-        bound += min(block_size * _LZ4_RATIO_MAX, block_size_max)
+        bound += max(min(block_size * _LZ4_RATIO_MAX, block_size_max), _BLOCK_COST)
         position += block_size + checksum_size
     return bound + max(len(data) - position, 0) * _LZ4_RATIO_MAX
 
@@ -247,23 +283,26 @@ def _zstd(level: int | None, data: Buffer) -> bytes:
     return bytes(cramjam.zstd.compress(data, level=3 if level is None else level))
 
 
-def _unzstd(data: memoryview, limit: int) -> bytes:
+def _unzstd(data: memoryview, limit: int) -> bytearray:
     return _decompress_into(cramjam.zstd.decompress_into, data, min(_zstd_size_bound(data, limit), limit))
 
 
 def _zstd_size_bound(data: memoryview, limit: int) -> int:
-    """No well-formed zstd frames in `data` hold more bytes; malformed data is left to the decoder.
+    """No well-formed zstd frames in `data` hold more bytes, unless that is over `limit`.
+
+    Malformed data is left to the decoder.
 
     RFC 8878 section 3.1: a frame may declare its content size (a stream's does not), a block has a size limit.
     Raises CorruptRecordError when a declared size is over `limit`.
     """
     bound = 0
     position = 0
-    while position < len(data):
+    while position < len(data) and bound <= limit:
         magic = _little_endian(data, position, 4)
         descriptor = _little_endian(data, position + 4, 1)
         if magic & 0xFFFF_FFF0 == _ZSTD_SKIPPABLE_MAGIC:
             position += 8 + _little_endian(data, position + 4, 4)
+            bound += _BLOCK_COST
             continue
         single_segment = descriptor >> 5 & 1
         position += 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
@@ -271,22 +310,24 @@ def _zstd_size_bound(data: memoryview, limit: int) -> int:
         content_size = _little_endian(data, position, field_size) + (256 if field_size == 2 else 0)
         if content_size > limit:
             raise _too_large(limit)
-        blocks_bound, position = _zstd_blocks_bound(data, position + field_size)
-        bound += min(content_size, blocks_bound) if field_size else blocks_bound
+        blocks_bound, position = _zstd_blocks_bound(data, position + field_size, limit)
+        if blocks_bound > limit:
+            return blocks_bound
+        bound += max(min(content_size, blocks_bound) if field_size else blocks_bound, _BLOCK_COST)
         position += 4 if descriptor & 4 else 0
     return bound
 
 
-def _zstd_blocks_bound(data: memoryview, position: int) -> tuple[int, int]:
-    """The most bytes in the blocks of one frame, and the position after them."""
+def _zstd_blocks_bound(data: memoryview, position: int, limit: int) -> tuple[int, int]:
+    """The most bytes in the blocks of one frame, and the position after them; it ends where they are over `limit`."""
     bound = 0
     is_last = False
-    while not is_last and position < len(data):
+    while not is_last and position < len(data) and bound <= limit:
         header = _little_endian(data, position, 3)
         is_last = bool(header & 1)
         kind = header >> 1 & 3
         size = header >> 3
-        bound += _ZSTD_BLOCK_SIZE_MAX if kind == _ZSTD_BLOCK_COMPRESSED else size
+        bound += _ZSTD_BLOCK_SIZE_MAX if kind == _ZSTD_BLOCK_COMPRESSED else max(size, _BLOCK_COST)
         position += 3 + (1 if kind == _ZSTD_BLOCK_RUN else size)
     return bound, position
 
@@ -296,10 +337,10 @@ def _little_endian(data: memoryview, position: int, size: int) -> int:
     return int.from_bytes(data[position : position + size], "little")
 
 
-def _decompress_into(decoder: Callable[[memoryview, bytearray], int], data: memoryview, size_max: int) -> bytes:
+def _decompress_into(decoder: Callable[[memoryview, bytearray], int], data: memoryview, size_max: int) -> bytearray:
     output = bytearray(size_max)
-    size = decoder(data, output)
-    return bytes(memoryview(output)[:size])
+    del output[decoder(data, output) :]  # A copy of what may be 128 MiB would hold the GIL, and take as much memory.
+    return output
 
 
 _COMPRESSORS: Final[dict[Compression, Callable[[int | None, Buffer], bytes]]] = {
@@ -310,7 +351,14 @@ _COMPRESSORS: Final[dict[Compression, Callable[[int | None, Buffer], bytes]]] = 
     Compression.ZSTD: _zstd,
 }
 
-_DECOMPRESSORS: Final[dict[int, Callable[[memoryview, int], bytes]]] = {
+_SIZE_BOUNDS: Final[dict[int, Callable[[memoryview, int], int]]] = {
+    Compression.GZIP: _gzip_size_bound,
+    Compression.SNAPPY: _snappy_size_bound,
+    Compression.LZ4: _lz4_size_bound,
+    Compression.ZSTD: _zstd_size_bound,
+}
+
+_DECOMPRESSORS: Final[dict[int, Callable[[memoryview, int], bytes | bytearray]]] = {
     Compression.NONE: _copy_back,
     Compression.GZIP: _gunzip,
     Compression.SNAPPY: _unsnappy,

@@ -23,6 +23,9 @@ __all__ = ["DECOMPRESSED_SIZE_MAX", "ControlType", "ParsedBatch", "ParsedRecord"
 DECOMPRESSED_SIZE_MAX: Final = 128 * 1024 * 1024
 """A broker's batches end at `message.max.bytes` (about 1 MB unless raised), compressed: room for a ratio of 128."""
 
+_CONTROL_SIZE_MAX: Final = 64 * 1024
+"""The records of a control batch, which brokers write: they are read where the batch is parsed, and are a few bytes."""
+
 _OLD_FORMATS: Final = (
     "Kafka before 0.11 wrote versions 0 and 1, and brokers up to 3.x do where the topic's message.format.version is "
     "below 0.11. No broker converts what is stored: read from a later offset on, or copy it with a client that reads "
@@ -336,5 +339,5 @@ def _parse_batch(view: memoryview, verify_crc: bool, decompressed_max: int) -> P
         count=count,
         size=len(view),
         payload=view[layout.HEADER :],
-        decompressed_max=decompressed_max,
+        decompressed_max=_CONTROL_SIZE_MAX if attributes & layout.CONTROL_FLAG else decompressed_max,
     )

@@ -227,7 +227,7 @@ async def test_an_interruption(waits_for: str, monkeypatch: pytest.MonkeyPatch) 
         filled(brokers, 0, "orders")
         held = brokers.fault(ListOffsetsRequest, hold=True)
         if waits_for == "unpacking":
-            monkeypatch.setattr("aioprod.reader.fetching._LARGE", 1)
+            monkeypatch.setattr("aioprod.reader.fetching._COMPRESSED_INLINE_MAX", 1)
             monkeypatch.setattr("aioprod.group.fetcher.decompressed", lambda fetched: asyncio.sleep(3600))
             store(brokers.topics["orders"].partitions[0], stored_batch([bytes(1000)], codec=Compression.GZIP))
         if waits_for != "nothing":
@@ -279,7 +279,7 @@ async def test_large_batches(codec: Compression) -> None:
 
 
 async def test_a_large_batch_is_unpacked_once_however_often_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aioprod.reader.fetching._LARGE", 1)
+    monkeypatch.setattr("aioprod.reader.fetching._COMPRESSED_INLINE_MAX", 1)
     unpacking: list[asyncio.Future[None]] = []
     values = [b"a" * 1000, b"b" * 1000]
 
@@ -309,6 +309,20 @@ async def test_a_large_batch_is_unpacked_once_however_often_it_is_waited_for(mon
         unpacking[2].set_result(None)
         assert (await given(waiting)).value == values[1]
         assert unpacking[1].cancelled()
+
+
+async def test_a_large_batch_of_a_paused_partition_is_kept_as_it_was_fetched() -> None:
+    values = [bytes(2_000_000), b"b"]
+    async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
+        store(brokers.create_topic("orders").partitions[0], stored_batch(values, codec=Compression.LZ4))
+        fetcher.add({ORDERS: 0})
+        assert [record.value for record in await take(fetcher, 1)] == values[:1]
+        open_batch = fetcher._buffer.current
+        assert open_batch is not None
+        fetcher.pause([ORDERS])
+        assert (open_batch.records, open_batch.decompressing) == (None, None)
+        fetcher.resume([ORDERS])
+        assert [record.value for record in await take(fetcher, 1)] == values[1:]
 
 
 # --- deserializers
@@ -423,7 +437,7 @@ async def test_close_leaves_no_tasks(waits_for: str, monkeypatch: pytest.MonkeyP
         before = asyncio.all_tasks()
         async with running_fetcher(brokers, fetch_max_wait_ms=60_000) as fetcher:
             if waits_for == "unpacking":
-                monkeypatch.setattr("aioprod.reader.fetching._LARGE", 1)
+                monkeypatch.setattr("aioprod.reader.fetching._COMPRESSED_INLINE_MAX", 1)
                 monkeypatch.setattr("aioprod.group.fetcher.decompressed", lambda fetched: asyncio.sleep(3600))
                 store(brokers.topics["orders"].partitions[0], stored_batch([bytes(1000)], codec=Compression.GZIP))
             held = brokers.fault(ListOffsetsRequest, hold=True)

@@ -254,7 +254,7 @@ async def test_a_corrupt_batch_raises_and_is_not_skipped(checks: bool) -> None:
 
 
 async def test_a_large_batch_that_is_corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aioprod.reader.fetching._LARGE", 1)
+    monkeypatch.setattr("aioprod.reader.fetching._COMPRESSED_INLINE_MAX", 1)
     corrupt = stored_batch([bytes(1000)], attributes=1)
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         store(brokers.create_topic(TOPIC).partitions[0], corrupt)

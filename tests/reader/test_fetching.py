@@ -364,7 +364,7 @@ async def test_large_batches_are_unpacked_in_a_thread(
 ) -> None:
     threads: list[threading.Thread] = []
 
-    def noted(*arguments: Any) -> bytes:
+    def noted(*arguments: Any) -> bytes | bytearray:
         threads.append(threading.current_thread())
         return decompress(*arguments)
 
@@ -381,6 +381,14 @@ async def test_large_batches_are_unpacked_in_a_thread(
         assert plain.batch.codec == Compression.NONE
         assert threads
         assert threads[0] is not threading.main_thread()
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
+@pytest.mark.parametrize(("size", "is_large"), [(100_000, False), (6_000_000, True)])
+def test_a_batch_is_large_by_what_its_records_may_take(codec: Compression, size: int, is_large: bool) -> None:
+    batch = parsed(stored_batch([bytes(size)], codec=codec))
+    assert batch.size < 400_000
+    assert FetchedBatch(TopicPartition(TOPIC, 0), batch, 0, 1).is_large == is_large
 
 
 async def test_a_large_batch_that_is_corrupt_names_the_partition() -> None:

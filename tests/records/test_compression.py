@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioprod.errors import ConfigError, CorruptRecordError
-from aioprod.records.compression import Compression, compress, decompress
+from aioprod.records import compression
+from aioprod.records.compression import Compression, compress, decompress, may_exceed
 
 CODECS = [codec for codec in Compression if codec]
 TEXT = b"".join(b'{"id":%d,"name":"record"}' % index for index in range(12_000))
@@ -68,7 +69,6 @@ def test_round_trip_at_every_level(codec: Compression, level: int | None, data: 
 def test_round_trip_of_anything(data: bytes, repeated: int, codec: Compression) -> None:
     blob = compress(codec, None, data * repeated)
     restored = decompress(codec, memoryview(blob), len(data) * repeated)
-    assert type(restored) is bytes
     assert restored == data * repeated
 
 
@@ -332,3 +332,31 @@ def test_zlib_is_told_to_check_the_trailer() -> None:
     with pytest.raises(CorruptRecordError) as caught:
         decompress(Compression.GZIP, blob, len(TEXT))
     assert isinstance(caught.value.__cause__, zlib.error)
+
+
+TINY_BLOCKS: dict[Compression, bytes] = {
+    Compression.SNAPPY: compression._XERIAL_HEADER + b"\x00\x00\x00\x01\x00" * 30_000,
+    Compression.LZ4: bytes.fromhex("04224d18604082") + b"\x01\x00\x00\x00\x10" * 30_000,
+    Compression.ZSTD: (bytes.fromhex("28b52ffd2000") + b"\x01\x00\x00") * 12_000,
+}
+
+
+@pytest.mark.parametrize("codec", TINY_BLOCKS)
+def test_looking_at_tiny_blocks_ends_soon(codec: Compression, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def noted(data: memoryview, position: int, size: int) -> int:
+        looked_at.append(position)
+        return int.from_bytes(data[position : position + size], "little")
+
+    monkeypatch.setattr(compression, "_little_endian", noted)
+    assert may_exceed(codec, TINY_BLOCKS[codec], 2**20)
+    assert len(looked_at) < 6 * 2**10
+
+
+@pytest.mark.parametrize("codec", [Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
+@pytest.mark.parametrize("size", [0, 1, 5_000, 200_000, 3_000_000])
+def test_records_never_take_more_than_they_may(codec: Compression, size: int) -> None:
+    data = compress(codec, None, bytes(size))
+    assert may_exceed(codec, data, size - 1)
+    assert not may_exceed(codec, data, 2**30)
