@@ -195,6 +195,7 @@ class Fetching:
         """
         rows = _rows(positions, response)
         without_records: list[Position] = []
+        has_records = False
         for one in positions:
             if one.is_done:
                 continue
@@ -212,14 +213,15 @@ class Fetching:
                     except ProtocolError as error:
                         leaders.retry_later(one, error)
                         raise
-                if one.offset == before and one.end < ENDLESS:
+                if one.offset == before and (row.records or one.end < ENDLESS):
                     without_records.append(one)
                     continue
                 if one.offset > before:
                     self._turns += 1
                     one.turn = self._turns
+                    has_records = True
                 leaders.succeeded(one)
-        if len(without_records) == len(positions):
+        if not has_records:
             # Else others may have used up the size limit of the response: these are fetched again at once.
             for one in without_records:
                 leaders.retry_later(one, _no_records_error(one, rows[one.tp]))
@@ -296,9 +298,10 @@ class _Hidden:
 
 
 def _no_records_error(one: Position, row: PartitionData) -> AioprodError:
+    up_to = f"to {one.end}" if one.end < ENDLESS else "on"
     return ProtocolError(
-        f"its leader has nothing from offset {one.offset} to {one.end}, with a high watermark of "
-        f"{row.high_watermark} and a last stable offset of {row.last_stable_offset}."
+        f"its leader has nothing from offset {one.offset} {up_to}, with a high watermark of {row.high_watermark} "
+        f"and a last stable offset of {row.last_stable_offset}."
     )
 
 

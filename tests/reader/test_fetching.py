@@ -17,7 +17,7 @@ from aioprod.messages import FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, PartitionData
 from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, decompressed
 from aioprod.reader.leaders import LeaderRequests
-from aioprod.reader.position import Position
+from aioprod.reader.position import ENDLESS, Position
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, decompress
 from aioprod.types import TopicPartition
@@ -163,6 +163,19 @@ def test_an_error_of_the_whole_response_is_reported_for_all() -> None:
     leaders = Leaders()
     assert not list(fetching().batches_of(leaders, positions, answer(error_code=70)))
     assert leaders.results == [("rejected 70", 0), ("rejected 70", 1)]
+
+
+def test_batches_that_all_lie_before_the_position_are_fetched_again_after_a_backoff() -> None:
+    positions = [position(0, 7, end=ENDLESS), position(1, end=ENDLESS)]
+    leaders = Leaders()
+    old = row(stored_batch([b"old"]))
+    assert not list(fetching().batches_of(leaders, positions, answer(old, row(partition=1))))
+    assert leaders.results == [("succeeded", 1), ("retry", 0)]
+    assert leaders.errors[0].startswith("its leader has nothing from offset 7 on, with a high watermark of 900")
+    # Another partition may have used up the size limit of the response.
+    leaders = Leaders()
+    assert list(fetching().batches_of(leaders, positions, answer(old, row(stored_batch([b"new"]), partition=1))))
+    assert leaders.results == [("succeeded", 1)]
 
 
 def test_a_truncated_batch_is_fetched_again() -> None:
