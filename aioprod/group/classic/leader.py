@@ -6,10 +6,12 @@ the assignment. For large groups decoding and assigning are `Compute` steps.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from aioprod._shown import printable
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ProtocolError, UsageError
 from aioprod.group.assignors import Assignor, Subscription
@@ -21,6 +23,8 @@ from aioprod.messages.join_group import JoinGroupResponseMember
 from aioprod.types import TopicPartition
 
 __all__ = ["Leader", "encoded_assignment", "group_assignment", "is_cooperative", "user_data_of"]
+
+log = logging.getLogger("aioprod.group")
 
 _LARGE: Final = 500
 """Members and partitions together from which on they are handled in a thread: that takes some milliseconds then."""
@@ -86,7 +90,8 @@ class Leader:
     """The leader of one generation, whose JoinGroup response has the subscriptions of the group.
 
     When it `is_done`, `assignment` has the encoded partitions of each member, and `counts` how many partitions each
-    topic had. `error` is why there is no assignment: a subscription that can't be decoded, or the assignor has failed.
+    topic had. `error` is why there is no assignment: the assignor has failed. A member whose subscription can't be
+    decoded, as any client may join, is assigned nothing.
     """
 
     def __init__(self, assignor: Assignor, response: JoinGroupResponse) -> None:
@@ -114,10 +119,16 @@ class Leader:
             self._computation = Compute(work)
 
     def _subscriptions(self, rows: Sequence[JoinGroupResponseMember]) -> Callable[[], object]:
-        try:
-            members = {one.member_id: decode_subscription(one.metadata, one.group_instance_id) for one in rows}
-        except ProtocolError as error:
-            return partial(self._fail, error)
+        members: dict[str, Subscription] = {}
+        left_out: list[str] = []
+        for one in rows:
+            try:
+                members[one.member_id] = decode_subscription(one.metadata, one.group_instance_id)
+            except ProtocolError as error:
+                left_out.append(f"{printable(one.member_id)!r} is assigned nothing: {error.message}")
+        if left_out:
+            more = f" So are {len(left_out) - 1} more." if len(left_out) > 1 else ""
+            log.warning("Member %s%s", left_out[0], more)
         return partial(self._subscribed, members)
 
     def _subscribed(self, members: Mapping[str, Subscription]) -> None:
