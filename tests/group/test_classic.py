@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioprod.errors import AuthorizationError, BrokerError, ErrorCode, ProtocolError, RequestTimedOutError, UsageError
+from aioprod.errors import AuthorizationError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.assignors import (
     RangeAssignor,
     StickyAssignor,
@@ -275,15 +275,45 @@ def test_an_assignor_that_fails_ends_its_member(assign: Callable[[], Any], text:
         raise step.error
 
 
-def test_a_leader_fails_on_an_invalid_subscription() -> None:
+def test_members_whose_subscriptions_can_not_be_read_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     driver = Driver()
     driver.revokes()
-    rows = (JoinGroupResponseMember(member_id="you", metadata=b"?"),)
-    driver.receives_join(leader="me", members=rows)
-    driver.left()
-    step = driver.step()
-    assert isinstance(step, Failed)
-    assert isinstance(step.error, ProtocolError)
+    own = driver.sends(JoinGroupRequest).protocols[0].metadata
+    rows = [JoinGroupResponseMember(member_id="me", metadata=own)]
+    rows += [JoinGroupResponseMember(member_id=f"{name}\x1b", metadata=b"?") for name in "ab"]
+    driver.receives_join(leader="me", members=tuple(rows))
+    assert driver.assigns(t=2) == {"me": (P0, P1)}
+    (line,) = caplog.messages
+    assert line.startswith("Member 'a?' is assigned nothing: A member of the group sent an invalid Consumer")
+    assert line.endswith(" So are 1 more.")
+
+
+@pytest.mark.parametrize("fields", [{"generation_id": -1}, {"member_id": ""}])
+def test_a_member_that_is_not_let_in_joins_again_after_a_backoff(fields: dict[str, Any]) -> None:
+    driver = Driver()
+    driver.revokes()
+    driver.receives_join(**fields)
+    assert driver.step() == Wait(driver.now + 0.1)
+    driver.now += 0.1
+    driver.receives_join()
+    driver.sends(SyncGroupRequest)
+
+
+def test_joins_without_a_heartbeat_between_them_wait_for_a_backoff() -> None:
+    driver = Driver()
+    driver.revokes()
+    for number in range(1, 6):
+        driver.receives_join(ErrorCode.MEMBER_ID_REQUIRED, member_id=f"{number}")
+    driver.receives_join(ErrorCode.MEMBER_ID_REQUIRED, member_id="6")
+    assert driver.step() == Wait(driver.now + 0.1)
+    driver.now += 0.1
+    driver.receives_join()
+    driver.receives_sync([P0])
+    driver.adds()
+    driver.heartbeats()
+    driver.heartbeats(ErrorCode.REBALANCE_IN_PROGRESS)
+    driver.revokes()
+    driver.sends(JoinGroupRequest)
 
 
 def test_an_assignment_that_can_not_be_read_ends_the_member() -> None:

@@ -76,12 +76,13 @@ class Bench:
         epoch: int = 2,
         given: Iterable[tuple[UUID, tuple[int, ...]]] | None = None,
         member_id: str | None = None,
+        interval_ms: int = int(INTERVAL_S * 1000),
     ) -> None:
         response = ConsumerGroupHeartbeatResponse(
             error_code=code,
             member_id=member_id,
             member_epoch=epoch,
-            heartbeat_interval_ms=int(INTERVAL_S * 1000),
+            heartbeat_interval_ms=interval_ms,
             assignment=None if given is None else Assignment(topic_partitions=rows(given)),
         )
         self.one.heartbeat_response_received(response, self.now)
@@ -143,6 +144,25 @@ def test_later_heartbeats_carry_only_changes() -> None:
     bench.one.subscribe(frozenset({"clicks"}), bench.now)
     bench.receives()
     assert bench.heartbeat().subscribed_topic_names == ("clicks",)
+
+
+@pytest.mark.parametrize("interval_ms", [-1, 0, 1])
+def test_the_coordinator_may_not_have_it_send_heartbeats_without_end(interval_ms: int) -> None:
+    bench = Bench()
+    bench.has_joined(0)
+    bench.passes(INTERVAL_S)
+    bench.heartbeat()
+    bench.receives(interval_ms=interval_ms)
+    assert bench.one.heartbeat_at == bench.now + 0.1
+
+
+def test_an_assignment_that_no_member_can_read_ends_it() -> None:
+    bench = Bench()
+    bench.heartbeat()
+    bench.receives(given=[(CLICKS, tuple(range(100_001)))])
+    step = bench.step()
+    assert isinstance(step, Failed)
+    assert step.error.message.startswith("This member is assigned 100,001 partitions")
 
 
 def test_before_version_1_the_coordinator_names_it() -> None:

@@ -101,6 +101,13 @@ def test_no_count_decides_what_is_allocated() -> None:
         decode_assignment(b"\xff\xff")
 
 
+def test_an_assignment_has_a_size_that_a_member_can_take_over() -> None:
+    within = [TopicPartition("t", index) for index in range(100_000)]
+    assert len(decode_assignment(encode_assignment(within))) == 100_000
+    with pytest.raises(ProtocolError, match="is assigned 100,001 partitions, and reads 100,000 at most"):
+        decode_assignment(encode_assignment([*within, TopicPartition("u", 0)]))
+
+
 def test_what_sticky_assignors_say_of_themselves() -> None:
     sticky, cooperative = StickyAssignor(), CooperativeStickyAssignor()
     assert sticky.user_data(None, -1) is None

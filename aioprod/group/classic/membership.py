@@ -38,6 +38,9 @@ __all__ = ["ClassicMembership"]
 _JOIN_GRACE_S: Final = 5.0
 """The time that the response to JoinGroup may take beyond the rebalance timeout, as in Java."""
 
+_JOINS_AT_ONCE: Final = 5
+"""JoinGroup requests without a heartbeat between them, after which the next ones wait for a backoff."""
+
 _NO_HEARTBEATS: Final = frozenset({State.JOINING, State.COMPLETING_REBALANCE, State.LEAVING, State.LEFT})
 """States without heartbeats: the coordinator takes a member with a pending JoinGroup or SyncGroup for alive."""
 
@@ -82,6 +85,7 @@ class ClassicMembership:
         self._joined_topics: frozenset[str] = frozenset()
         self._retry_at = -math.inf
         self._failures = 0
+        self._joins = 0
         self._leader: Leader | None = None
         self._counts_now: Mapping[str, int] = {}
         self._is_lost = False
@@ -173,7 +177,6 @@ class ClassicMembership:
             self._joined_topics = self._topics
             self._needs_rejoin = False
             self._failures = 0
-            self._retry_at = -math.inf
             self._request = None
 
     def assigned(self, now: float) -> None:
@@ -242,12 +245,18 @@ class ClassicMembership:
     def _join_response_received(self, response: JoinGroupResponse, now: float) -> None:
         code = ErrorCode.of(response.error_code)
         meaning = meaning_of(Subject.JOIN, code)
+        self._joins += 1
+        if self._joins > _JOINS_AT_ONCE:
+            # No coordinator has a member join again and again, without end.
+            self._retry_at = now + self._backoff(self._joins - _JOINS_AT_ONCE - 1)
         if meaning is Meaning.MEMBER_ID_GIVEN:
             self._member_id = response.member_id
         elif meaning is Meaning.RETRY:
             self._retry_join_later(now)
         elif meaning is not Meaning.DONE:
             self._rejected(Subject.JOIN, code, meaning)
+        elif response.generation_id < 0 or not response.member_id:
+            self._retry_join_later(now)
         elif (
             response.protocol_type or PROTOCOL_TYPE
         ) != PROTOCOL_TYPE or response.protocol_name not in self._assignors:
@@ -333,6 +342,8 @@ class ClassicMembership:
             return
         code = ErrorCode.of(response.error_code)
         meaning = meaning_of(Subject.HEARTBEAT, code)
+        if meaning is Meaning.DONE:
+            self._joins = 0
         if meaning is Meaning.REJOIN:
             # After JoinGroup the code is about the rebalance that the member takes part in already.
             self._needs_rejoin |= self.state not in _TAKES_PART

@@ -21,11 +21,12 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from aioprod.cluster.model import PartitionInfo
-from aioprod.errors import AioprodError, ErrorCode, UnsupportedVersionError
+from aioprod.errors import AioprodError, ErrorCode, ProtocolError, UnsupportedVersionError
 from aioprod.group.errors import is_retriable, member_error
 from aioprod.group.kip848.states import TRANSITIONS, Event, Meaning, State, meaning_of
 from aioprod.group.membership import Assign, DescribeTopics, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
 from aioprod.group.settings import MemberConfig
+from aioprod.group.subscription_codec import check_count
 from aioprod.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from aioprod.messages.consumer_group_heartbeat import TopicPartitions
 from aioprod.messages.negotiation import ByVersion
@@ -42,7 +43,7 @@ LEAVE_STATIC_EPOCH: Final = -2
 _FIRST_WITH_OWN_ID: Final = 1
 """The version from which the member generates its own id (KIP-1082)."""
 
-_INTERVAL_MIN_S: Final = 0.001
+_INTERVAL_MIN_S: Final = 0.1
 """The shortest heartbeat interval, whatever the coordinator says."""
 
 _UNSUPPORTED_HINT: Final = (
@@ -322,6 +323,11 @@ class ConsumerMembership:
         if self.state is State.JOINING:
             self._move(Event.JOINED, now)
         if response.assignment is not None:
+            try:
+                check_count(sum(len(topic.partitions) for topic in response.assignment.topic_partitions))
+            except ProtocolError as error:
+                self._fail(error, now)
+                return
             self._target = frozenset(
                 (topic.topic_id, partition)
                 for topic in response.assignment.topic_partitions
