@@ -19,8 +19,9 @@ from typing import Any, Self
 from unittest import mock
 
 from aioprod import Producer
+from aioprod.core.transactions import TransactionState
 from aioprod.errors import ErrorCode, UnknownOutcomeError
-from aioprod.messages import EndTxnRequest, InitProducerIdRequest
+from aioprod.messages import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from aioprod.testing.fake import FakeCluster
 from aioprod.testing.fake.handlers.table import HANDLERS
 from aioprod.testing.fake.state.transactions import State
@@ -36,8 +37,10 @@ from simulation.work import Work
 
 __all__ = ["Result", "run_seed"]
 
+ADDS = HANDLERS[AddPartitionsToTxnRequest]
 ENDS = HANDLERS[EndTxnRequest]
 INITIALIZES = HANDLERS[InitProducerIdRequest]
+MAY_ADD = (TransactionState.IN_TRANSACTION, TransactionState.FLUSHING)
 FIRST_WITH_EPOCHS = 5
 """The version of EndTxn in which each transaction has its own epoch."""
 ROUNDS_MAX = 8
@@ -79,7 +82,12 @@ def run_seed(seed: int, show: Callable[[str], object] | None = None) -> Result:
             try:
                 with (
                     mock.patch.dict(
-                        HANDLERS, {EndTxnRequest: run.end_transaction, InitProducerIdRequest: run.initialize}
+                        HANDLERS,
+                        {
+                            EndTxnRequest: run.end_transaction,
+                            InitProducerIdRequest: run.initialize,
+                            AddPartitionsToTxnRequest: run.add_partitions,
+                        },
                     ),
                     mock.patch("secrets.token_urlsafe", lambda size: loop.random.randbytes(size).hex()),
                     commenting(loop.trace),
@@ -111,6 +119,7 @@ class Run:
         self.producer: Producer | None = None
         self.transactor: Transactor | None = None
         self.bumps: int | None = None
+        self.begun_late = -1
 
     def end_transaction(self, call: Any, request: EndTxnRequest) -> Any:
         """Handle EndTxn, and note in the ledger if a late request of an earlier transaction commits the open one."""
@@ -122,10 +131,24 @@ class Run:
     def initialize(self, call: Any, request: InitProducerIdRequest) -> Any:
         """Handle InitProducerId, and note in the ledger if a late copy of it fences its own sender."""
         known = call.state.transactions.get(request.transactional_id)
-        is_late = known is not None and known.state is State.ONGOING and 0 <= request.producer_epoch < known.epoch
+        is_late = (
+            known is not None
+            and known.state is State.ONGOING
+            and (0 <= request.producer_epoch < known.epoch or known.number == self.begun_late)
+        )
         answer = INITIALIZES(call, request)
         if is_late and known.state is not State.ONGOING:
             self.ledger.fenced_itself = True
+        return answer
+
+    def add_partitions(self, call: Any, request: AddPartitionsToTxnRequest) -> Any:
+        """Handle AddPartitionsToTxn, and note if a late copy of it begins a transaction unknown to its sender."""
+        known = call.state.transactions[request.v3_and_below_transactional_id]
+        began = known.number
+        answer = ADDS(call, request)
+        sender = None if self.producer is None else self.producer._engine.transactions
+        if known.number != began and sender is not None and sender.state not in MAY_ADD:
+            self.begun_late = known.number
         return answer
 
     async def all(self) -> None:
