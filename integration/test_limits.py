@@ -48,8 +48,8 @@ async def test_memory_and_close_when_all_brokers_are_down(
     figures.add(f"MB grown with all brokers down and close(2), topic {start}", f"{told['growth_after_close'] / MB:.1f}")
     figures.add(f"s for close(2) with all brokers down, topic {start}", f"{told['close_s']:.3f}")
     assert told["growth"] <= told["growth_after_close"] <= limit * 1.2 + 30 * MB
-    # 2.1 s are promised; a machine that has other work may be late, but the delivery timeout is 120 s.
-    assert 1 < told["close_s"] < 6
+    # The timeout of close() ended it, 2 s, and not that of deliveries, 120 s: how busy the machine is decides nothing.
+    assert 1 < told["close_s"] < 60
     assert told["delivered"] + told["not_sent"] + told["unknown"] + told["rejected"] == told["accepted"]
     assert told["not_sent"] == told["buffered_records"] == told["undelivered"]
     assert told["on_error"] == {"NotSentError": told["not_sent"]}

@@ -46,7 +46,8 @@ _CORRELATION_ID_MAX: Final = 0x7FFF_FFFF
 START_FRAME_MAX: Final = 2_000_000
 """The largest answer in bytes to ApiVersions and to a log-in, and to anything before the log-in is done.
 
-Until then any program may be the peer, and decoding takes a hundred bytes of memory for each byte. Kafka's are below 20 kB.
+Until then any program may be the peer, and decoding takes a hundred bytes of memory for each byte. Kafka's have less
+than 20 kB.
 """
 
 THROTTLE_MAX_S: Final = 60.0

@@ -20,7 +20,7 @@ from aioprod.wire.schema import Message
 __all__ = ["check_count", "decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
 
 _ASSIGNED_MAX: Final = 100_000
-"""Partitions of one member: they are taken over in one piece, which takes about a microsecond for each."""
+"""Partitions of one member: they are taken over in one step, which takes about a microsecond for each."""
 
 MessageT = TypeVar("MessageT", bound=Message)
 

@@ -24,7 +24,7 @@ _GZIP_READ_SIZE: Final = 4096
 """Small, because zlib copies what is left of its input at the end of each member: tiny members must stay cheap."""
 
 _GZIP_RATIO_MAX: Final = 256
-"""What `may_exceed` expects of gzip at most: it can be 1,032, and whoever writes such batches gains little by it."""
+"""What `may_exceed` expects of gzip at most: it can be 1,032, and a producer of such batches gains little by it."""
 _BLOCK_COST: Final = 1024
 """Bytes that a block counts for at least where sizes are bounded: looking at tiny ones must not take long either."""
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any, ClassVar, Final, Unpack
 
-from aioprod.core.sasl.peer_text import printable
+from aioprod._shown import printable
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.avro_parts import check_defaults
-from aioprod.schema_registry.avro_reading import YieldingBytes, check_items, read_bounded
+from aioprod.schema_registry.avro_reading import InterruptibleBytes, check_items, read_bounded
 from aioprod.schema_registry.avro_schemas import (
     DEPTH_MAX,
     SHOWN_MAX,
@@ -128,7 +128,7 @@ class AvroDeserializer(RegistryDeserializer):
         name = _shown_name(schema)
 
         def decode(payload: bytes) -> Any:
-            source = YieldingBytes(payload) if len(payload) > self._on_loop_max else BytesIO(payload)
+            source = InterruptibleBytes(payload) if len(payload) > self._on_loop_max else BytesIO(payload)
             try:
                 if avro.free_items_max is not None:
                     value = read_bounded(source, types, wanted, avro.free_items_max + len(payload))

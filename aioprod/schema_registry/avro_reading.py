@@ -18,10 +18,10 @@ except ImportError as error:
 
 _read_data: Callable[..., Any] = _read_py.read_data
 
-__all__ = ["YieldingBytes", "check_items", "read_bounded"]
+__all__ = ["InterruptibleBytes", "check_items", "read_bounded"]
 
 
-class YieldingBytes(BytesIO):
+class InterruptibleBytes(BytesIO):
     """Bytes for a reader in a thread: compiled code lets other threads run only where it calls Python's."""
 
     def read(self, size: int | None = -1) -> bytes:

@@ -2,7 +2,7 @@
 take for ever ("^(a+)+$").
 
 A pattern is parsed by `re`, so that it means what it means there, and becomes a small program. What has no choice in it
-(literals, sets, anchors) stays a piece that `re` matches; choices and repetitions are tried by `Pattern.is_in`, which
+(literals, sets, anchors) stays a part that `re` matches; choices and repetitions are tried by `Pattern.is_in`, which
 tries none twice at the same place of the text. Names of the program's instructions are those of Thompson's machine.
 """
 
@@ -18,13 +18,13 @@ __all__ = ["Pattern", "UnboundedPatternError"]
 
 _PROGRAM_MAX: Final = 10_000
 _SIZE_OF_STEP: Final = 32
-"""How many characters a piece without choices is compared with in a step."""
+"""How many characters a part without choices is compared with in a step."""
 
 _ONE: Final = frozenset({_constants.LITERAL, _constants.NOT_LITERAL, _constants.ANY, _constants.IN})
 _REPEATS: Final = frozenset({_constants.MAX_REPEAT, _constants.MIN_REPEAT})
 _LOOKS: Final = {_constants.ASSERT: True, _constants.ASSERT_NOT: False}
 
-_Kind: TypeAlias = Literal["piece", "split", "jump", "look", "end"]
+_Kind: TypeAlias = Literal["plain", "split", "jump", "look", "end"]
 
 
 class UnboundedPatternError(Exception):
@@ -32,9 +32,9 @@ class UnboundedPatternError(Exception):
 
 
 class _Instruction(NamedTuple):
-    """`match` is of a piece, `width` its characters; `other` is where a split or jump goes, or what follows a look.
+    """`match` and `width` (characters) are of a plain part; `other` is where a split or jump goes, or what follows a look.
 
-    A look goes on behind its own program if that `wanted`, and matches or not, from `width` characters before.
+    A look continues behind its own program if that `wanted`, and matches or not, from `width` characters before.
     """
 
     kind: _Kind
@@ -57,7 +57,7 @@ class Pattern:
     @property
     def is_plain(self) -> bool:
         """Whether there is no choice and no repetition in it, so that `re` has nothing to go back to."""
-        return all(each.kind in ("piece", "end") for each in self._program)
+        return all(each.kind in ("plain", "end") for each in self._program)
 
     def is_in(self, text: str, steps: Steps) -> bool:
         """Whether the pattern matches somewhere in the text, as `re.search` says; raises what `steps` raises."""
@@ -73,7 +73,7 @@ class Pattern:
             tried.add(state)
             kind, match, width, other, wanted = self._program[at]
             steps.spend(1 + min(width, len(text)) // _SIZE_OF_STEP)
-            if kind == "piece":
+            if kind == "plain":
                 found = match(text, place)
                 if found is not None:
                     waiting.append((at + 1, found.end()))
@@ -96,20 +96,20 @@ class Pattern:
         return len(self._program) - 1
 
     def _emit_all(self, items: Iterable[Any], flags: int) -> None:
-        piece: list[Any] = []
+        plain: list[Any] = []
         for item in items:
             if _is_plain(item):
-                piece.append(item)
+                plain.append(item)
                 continue
-            self._emit_piece(piece, flags)
-            piece = []
+            self._emit_plain(plain, flags)
+            plain = []
             self._emit(item, flags)
-        self._emit_piece(piece, flags)
+        self._emit_plain(plain, flags)
 
-    def _emit_piece(self, items: list[Any], flags: int) -> None:
+    def _emit_plain(self, items: list[Any], flags: int) -> None:
         if items:
             part = _parser.SubPattern(self._state, items)
-            self._add(_Instruction("piece", _compiler.compile(part, flags).match, part.getwidth()[1]))
+            self._add(_Instruction("plain", _compiler.compile(part, flags).match, part.getwidth()[1]))
 
     def _emit(self, item: Any, flags: int) -> None:
         kind, given = item

@@ -8,7 +8,7 @@ __all__ = ["Steps"]
 
 
 class Steps:
-    """The steps that are left for one piece of work."""
+    """The steps that are left for one task."""
 
     __slots__ = ("_allowed", "_left")
 

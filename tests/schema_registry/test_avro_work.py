@@ -15,7 +15,7 @@ from fastavro import schemaless_reader
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry import AvroDeserializer, AvroSerializer, Schema, SchemaRegistry
 from aioprod.schema_registry.avro_parts import IN_LINE_MAX, Parts
-from aioprod.schema_registry.avro_reading import YieldingBytes
+from aioprod.schema_registry.avro_reading import InterruptibleBytes
 from aioprod.schema_registry.avro_schemas import parsed
 from aioprod.schema_registry.deserializing import Decode, RegistryDeserializer
 from aioprod.schema_registry.framing import id_prefix
@@ -193,7 +193,7 @@ async def test_a_large_value(registry: SchemaRegistry) -> None:
 def test_the_reader_in_a_thread_lets_others_run() -> None:
     """Each of its reads is a call of Python's, at which the thread may be changed."""
 
-    class Counted(YieldingBytes):
+    class Counted(InterruptibleBytes):
         calls = 0
 
         def read(self, size: int | None = -1) -> bytes:
