@@ -17,7 +17,7 @@ ROOT = Path(aioprod.__file__).parents[1]
 PRODUCER = {
     "": "_acl_names _build _error_codes _lazy _line_limit _live _rights _shown _user_code cluster config core errors "
     "interceptors messages metrics net producer record_metadata records routing serializers types wire",
-    "cluster": "metadata model names topic_errors topic_metadata",
+    "cluster": "lower_epochs metadata model names topic_errors topic_metadata",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
     "_unsupported",
     "core": "accumulator backoff batch batch_events budget buffer_pool bulk_values connection drain lifecycle parking "
@@ -25,7 +25,7 @@ PRODUCER = {
     "messages": "api_versions init_producer_id metadata negotiation produce",
     "metrics": "families instruments native producer registry topics",
     "net": "addresses client connection context dialing events link login metadata_refresh pool security settings "
-    "slow_calls tasks traffic transport waiters",
+    "slow_calls tasks traffic transport unforeseen waiters",
     "net.login": "reauthentication",
     "producer": "backpressure bulk call_order callbacks clock closing completion completions compressor deleted_topics "
     "delivery_future engine environment explain facade failure guard health lacking logs meters native outcomes "

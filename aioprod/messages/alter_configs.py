@@ -5,7 +5,7 @@ Versions: 2 flexible.
 
 from __future__ import annotations
 
-from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, Request, Response, Struct, array, wire
+from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, TEXT, Request, Response, Struct, array, wire
 
 __all__ = [
     "AlterConfigsRequest",
@@ -20,7 +20,7 @@ class AlterConfigsResourceResponse(Struct):
     """Whether the settings of one resource were replaced."""
 
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(TEXT, nullable="0+")
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
 
@@ -41,7 +41,7 @@ class AlterableConfig(Struct):
     """One setting."""
 
     name: str = wire(STRING)
-    value: str | None = wire(STRING, nullable="0+")
+    value: str | None = wire(TEXT, nullable="0+")
 
 
 class AlterConfigsResource(Struct):

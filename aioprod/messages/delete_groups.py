@@ -1,11 +1,11 @@
 """DeleteGroups (key 42): delete groups that have no members, with their offsets.
 
-Versions: 2 flexible.
+Versions: 2 flexible; 3 with a text for each error.
 """
 
 from __future__ import annotations
 
-from aioprod.wire.schema import INT16, INT32, STRING, Request, Response, Struct, array, wire
+from aioprod.wire.schema import INT16, INT32, STRING, TEXT, Request, Response, Struct, array, wire
 
 __all__ = ["DeletableGroupResult", "DeleteGroupsRequest", "DeleteGroupsResponse"]
 
@@ -15,6 +15,7 @@ class DeletableGroupResult(Struct):
 
     group_id: str = wire(STRING)
     error_code: int = wire(INT16)
+    error_message: str | None = wire(TEXT, "3+", nullable="3+", default=None, ignorable=True)
 
 
 class DeleteGroupsResponse(Response):
@@ -22,7 +23,7 @@ class DeleteGroupsResponse(Response):
 
     API_KEY = 42
     NAME = "DeleteGroups"
-    VERSIONS = (0, 2)
+    VERSIONS = (0, 3)
     FLEXIBLE = 2
 
     throttle_time_ms: int = wire(INT32)
@@ -34,7 +35,7 @@ class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
 
     API_KEY = 42
     NAME = "DeleteGroups"
-    VERSIONS = (0, 2)
+    VERSIONS = (0, 3)
     FLEXIBLE = 2
     RESPONSE = DeleteGroupsResponse
 

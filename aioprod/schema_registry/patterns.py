@@ -32,7 +32,7 @@ class UnboundedPatternError(Exception):
 
 
 class _Instruction(NamedTuple):
-    """`match` and `width` (characters) are of a plain part; `other` is where a split or jump goes, or what follows a look.
+    """`match` and `width` (characters) are of a plain part. `other` is where a split or jump goes, or a look ends.
 
     A look continues behind its own program if that `wanted`, and matches or not, from `width` characters before.
     """

@@ -15,6 +15,7 @@ from aioprod.wire.schema import (
     INT64,
     RECORDS,
     STRING,
+    TEXT,
     UUID,
     Array,
     Message,
@@ -76,7 +77,7 @@ class _Maker:
         if type_ is UUID:
             return uuid.UUID(int=self._random.getrandbits(128))
         size = self._size()
-        if type_ is STRING:
+        if type_ is STRING or type_ is TEXT:
             return "".join(self._random.choices(_ALPHABET, k=size))
         assert type_ in (BYTES, RECORDS)
         return self._random.randbytes(size)

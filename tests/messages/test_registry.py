@@ -39,7 +39,7 @@ KAFKA_4_3 = {
     "DescribeLogDirs": (35, 1, 4, 2),
     "SaslAuthenticate": (36, 0, 2, 2),
     "CreatePartitions": (37, 0, 3, 2),
-    "DeleteGroups": (42, 0, 2, 2),
+    "DeleteGroups": (42, 0, 3, 2),
     "IncrementalAlterConfigs": (44, 0, 1, 1),
     "OffsetDelete": (47, 0, 0, None),
     "DescribeCluster": (60, 0, 2, 0),
