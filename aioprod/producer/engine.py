@@ -116,10 +116,11 @@ class Engine:
         """Build the parts in the running loop and connect; what was begun is undone when that fails."""
         guard = self.guard
         guard.check_new()
-        guard.enter(State.STARTING)
-        guard.belong_to(asyncio.get_running_loop())
+        # A start that fails here, for instance as a module can't be imported, has begun nothing: it may be tried again.
         crc.load()
         self._build(asyncio.get_running_loop(), environment)
+        guard.enter(State.STARTING)
+        guard.belong_to(asyncio.get_running_loop())
         deadline = self.clock() + self.max_block_s
         try:
             await self.client.start(self.max_block_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -309,3 +310,21 @@ def test_a_guard_raises_with_the_cause_of_a_failure() -> None:
     guard.enter(State.CLOSED)
     with pytest.raises(ProducerClosedError, match="it broke"):
         guard.check()
+
+
+async def test_a_start_that_could_not_import_its_parts_may_be_tried_again(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For instance with EMFILE; close() has nothing to end then."""
+    producer = Producer(cluster.bootstrap, transactional_id="x")
+    monkeypatch.setitem(sys.modules, "aioprod.producer.transactions.wiring", None)
+    with pytest.raises(ImportError):
+        await producer.start()
+    monkeypatch.undo()
+    await producer.start()
+    await producer.close()
+    other = Producer(cluster.bootstrap)
+    monkeypatch.setattr("aioprod.wire.crc.load", lambda: (_ for _ in ()).throw(OSError("too many open files")))
+    with pytest.raises(OSError, match="too many"):
+        await other.start()
+    assert await other.close() == DeliveryReport()
