@@ -427,8 +427,16 @@ async def test_a_peer_that_hangs_up_during_the_handshake() -> None:
             "and this client has none or has no cipher suite in common with this client.",
         ),
         ("SSLV3_ALERT_HANDSHAKE_FAILURE", True, "there is no cipher suite in common, or it rejects our certificate."),
-        ("SSLV3_ALERT_CERTIFICATE_UNKNOWN", True, "does not accept our certificate (sslv3 alert certificate unknown)"),
-        ("TLSV1_ALERT_UNKNOWN_CA", True, "does not accept our certificate (tlsv1 alert unknown ca); it is valid until"),
+        (
+            "SSLV3_ALERT_CERTIFICATE_UNKNOWN",
+            True,
+            "does not accept our certificate, the one of own.pem (sslv3 alert certificate unknown)",
+        ),
+        (
+            "TLSV1_ALERT_UNKNOWN_CA",
+            True,
+            "does not accept our certificate, the one of own.pem (tlsv1 alert unknown ca); it is valid until",
+        ),
         (
             "TLSV1_ALERT_PROTOCOL_VERSION",
             False,
@@ -443,7 +451,9 @@ def test_each_alert_is_a_sentence(reason: str, has_certificate: bool, message: s
     error.reason = reason
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     own = Validity(0.0, 4e9) if has_certificate else None
-    told = tls_failure(error, ADDRESS, Tls(context, "x", "TLSv1.2 and TLSv1.3", has_certificate, own))
+    told = tls_failure(
+        error, ADDRESS, Tls(context, "x", "TLSv1.2 and TLSv1.3", has_certificate, own, "the one of own.pem")
+    )
     assert ADDRESS in told.message
     assert message in told.message
     assert told.address == ADDRESS

@@ -45,6 +45,8 @@ class Tls:
     versions: str = "those of the ssl_context"
     has_certificate: bool = True
     validity: Validity | None = None
+    certificate: str = "the one of the ssl_context"
+    """Where our own certificate comes from."""
 
     def failure(self, error: Exception, address: str) -> TlsError:
         """The error for a connection to `address` that ended in its handshake, or later by an error of OpenSSL."""
@@ -192,7 +194,14 @@ def _from_settings(config: SecurityConfig) -> Tls:
             ) from None
     trusted = _trust(context, config)
     own = _identify(context, config)
-    return Tls(context, trusted, " and ".join(sorted(offered)), own is not None, None if own is None else validity(own))
+    return Tls(
+        context,
+        trusted,
+        " and ".join(sorted(offered)),
+        own is not None,
+        None if own is None else validity(own),
+        "the one of " + (config.ssl_keystore_location or "ssl.keystore.certificate.chain"),
+    )
 
 
 def _trust(context: ssl.SSLContext, config: SecurityConfig) -> str:
