@@ -62,7 +62,7 @@ def config_of(given: Namespace, kind: type[SettingsT], defaults: Mapping[str, An
     for name, value in (defaults or {}).items():
         put(name, value)
     if given.config_file is not None:
-        content = read_file(given.config_file, f"The properties file {given.config_file!r}")
+        content = read_file(given.config_file, f"The properties file {given.config_file!r}", may_wait=True)
         properties = parse_properties(content, given.config_file)
         foreign = kind.of_others(properties)
         for name, value in properties.items():

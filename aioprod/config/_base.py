@@ -103,7 +103,7 @@ class Settings:
         Files are shared between clients: settings of other Kafka clients, and of the Schema Registry, are left out,
         and named in a log line (INFO). Any other unknown name raises ConfigError.
         """
-        properties = parse_properties(read_file(path, f"The properties file {str(path)!r}"), path)
+        properties = parse_properties(read_file(path, f"The properties file {str(path)!r}", may_wait=True), path)
         left_out = cls.of_others(properties)
         if left_out:
             named = ", ".join(f"{name} ({owner})" for name, owner in left_out.items())

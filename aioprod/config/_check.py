@@ -30,7 +30,8 @@ def check_file(path: str | PathLike[str], cls: type[ClientConfig]) -> str:
         if name in config.explicit:
             lines.append(f"  {dotted(name)} = {setting.show(getattr(config, name))}")
     lines.extend(_security(config))
-    left_out = config.of_others(parse_properties(read_file(path, f"The properties file {str(path)!r}")))
+    content = read_file(path, f"The properties file {str(path)!r}", may_wait=True)
+    left_out = config.of_others(parse_properties(content))
     lines.extend(f"Left out: {name}, a setting of {owner}." for name, owner in left_out.items())
     return "".join(f"{line}\n" for line in lines)
 

@@ -15,7 +15,7 @@ from aioprod.config._files import read_file
 from aioprod.config._properties import parse_properties
 from aioprod.errors import ConfigError
 
-__all__ = ["is_elsewhere", "secret_of"]
+__all__ = ["is_elsewhere", "is_in_file", "secret_of"]
 
 _REFERENCE: Final = re.compile(r"\$\{(env|file):([^${}:]*)(?::([^${}]*))?\}")
 _SIZE_MAX: Final = 1 << 20
@@ -24,6 +24,11 @@ _SIZE_MAX: Final = 1 << 20
 def is_elsewhere(given: str) -> bool:
     """Whether all of a text is the name of a place where the text itself is."""
     return given.startswith(("env:", "file:")) or _REFERENCE.fullmatch(given) is not None
+
+
+def is_in_file(given: str) -> bool:
+    """Whether a text names a file that has the text itself, or a part of it."""
+    return given.startswith("file:") or any(found[1] == "file" for found in _REFERENCE.finditer(given))
 
 
 def secret_of(setting: str, given: str) -> str:

@@ -50,7 +50,7 @@ def _logins(config: SecurityConfig, settings: ClientSettings, random: Random) ->
     if isinstance(credentials, Password):
         if credentials.mechanism == "PLAIN" and not has_tls(config):
             _warn_of_open_password(settings.bootstrap)
-        return PasswordLogins(config)
+        return PasswordLogins(config, timeout_s=timeout_s)
     if isinstance(credentials, AwsIdentity):
         _log_unused(credentials.unused)
     if isinstance(credentials, AwsIdentity) and credentials.mechanism == "AWS_MSK_IAM":

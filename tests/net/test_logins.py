@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from aioprod import OAuthToken
-from aioprod.config import ClientConfig
+from aioprod.config import ClientConfig, SecurityConfig, credentials_of
 from aioprod.core.sasl.claims import describe_token
 from aioprod.errors import AuthenticationError, ConfigError, RequestTimedOutError
 from aioprod.messages import SaslAuthenticateRequest
@@ -39,7 +40,7 @@ async def first_token(logins: Logins) -> bytes:
 
 def password_logins(mechanism: str, password: str) -> PasswordLogins:
     given = ClientConfig.from_options(**LOGIN, sasl_mechanism=mechanism, sasl_username="alice", sasl_password=password)
-    return PasswordLogins(given)
+    return PasswordLogins(given, timeout_s=5.0)
 
 
 async def test_a_password_in_a_file_may_change(tmp_path: Path) -> None:
@@ -53,6 +54,35 @@ async def test_a_password_in_a_file_may_change(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(ConfigError, match=r"sasl\.password names the file"):
         await logins.new("localhost")
+
+
+async def test_a_pipe_is_no_place_for_a_password(tmp_path: Path) -> None:
+    """Its reader waits for ever for somebody who writes, and the event loop with it."""
+    path = tmp_path / "password"
+    path.write_text("old\n")
+    logins = password_logins("PLAIN", f"file:{path}")
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match=r"sasl\.password names the file .* is no regular file"):
+        await logins.new("localhost")
+    with pytest.raises(ConfigError, match="is no regular file"):
+        password_logins("PLAIN", f"file:{path}")
+
+
+async def test_a_password_is_read_in_a_thread_only_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system may hang; what needs no file is there at once."""
+    path = tmp_path / "password"
+    path.write_text("old\n")
+    threads: list[threading.Thread] = []
+
+    def noted(config: SecurityConfig) -> object:
+        threads.append(threading.current_thread())
+        return credentials_of(config)
+
+    monkeypatch.setattr("aioprod.net.login.logins.credentials_of", noted)
+    await password_logins("PLAIN", f"file:{path}").new("localhost")
+    await password_logins("PLAIN", "secret").new("localhost")
+    assert [thread is threading.main_thread() for thread in threads] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +177,7 @@ async def test_waiters_share_the_failure_of_a_fetch() -> None:
     await asyncio.sleep(0)
     away.set()
     for waiter in (*waiters, late):
-        with pytest.raises(AuthenticationError, match=r"raised OSError\.$"):
+        with pytest.raises(AuthenticationError, match=r"raised OSError: away\.$"):
             await waiter
     assert provider.asked == 1
     provider.fails = None
@@ -187,9 +217,13 @@ async def test_a_token_that_still_holds_serves_while_no_other_is_to_be_had(caplo
     clock.advance(900)
     with caplog.at_level(logging.WARNING, "aioprod"):
         assert b"token1" in await first_token(logins)
-    assert caplog.messages == ["The cached token stays in use for 100 s: The token provider Provider raised OSError."]
+    assert caplog.messages == [
+        "The cached token stays in use for 100 s: The token provider Provider() raised OSError: password=...."
+    ]
     clock.advance(100)
-    with pytest.raises(AuthenticationError, match=r"^The token provider Provider raised OSError\.$") as caught:
+    with pytest.raises(
+        AuthenticationError, match=r"^The token provider Provider\(\) raised OSError: password=\.\.\.\.$"
+    ) as caught:
         await logins.new("localhost")
     assert isinstance(caught.value.__cause__, OSError)
     provider.fails = None
@@ -223,6 +257,26 @@ def misconfigured() -> OAuthToken:
 
 
 @pytest.mark.parametrize(
+    ("raised", "shown"),
+    [
+        (RuntimeError("no route to idp.example:443"), "RuntimeError: no route to idp.example:443."),
+        (RuntimeError("\x1b[31m" + "x" * 1000), "RuntimeError: ?[31m" + "x" * 495 + "."),
+        (RuntimeError("rejected eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln"), "RuntimeError: rejected ...."),
+        (ValueError("client_secret: hunter2 is wrong"), "ValueError: client_secret: ... is wrong."),
+        (ValueError(), "ValueError."),
+    ],
+)
+async def test_what_a_provider_raises_is_shown_without_what_may_be_a_secret(raised: Exception, shown: str) -> None:
+    def provider() -> OAuthToken:
+        raise raised
+
+    provider.__qualname__ = "provider"
+    with pytest.raises(AuthenticationError) as caught:
+        await token_logins(provider, Clock()).new("localhost")
+    assert caught.value.message == f"The token provider provider() raised {shown}"
+
+
+@pytest.mark.parametrize(
     ("provider", "message"),
     [
         (lambda: "abc", r"returned a str. Hint: It has to return aioprod\.OAuthToken"),
@@ -241,7 +295,7 @@ async def test_providers_that_give_no_good_token(provider: Callable[[], Awaitabl
 
 
 async def test_a_provider_that_hangs() -> None:
-    with pytest.raises(AuthenticationError, match=r"The token provider forever gave no token within 0\.05 s"):
+    with pytest.raises(AuthenticationError, match=r"The token provider forever\(\) gave no token within 0\.05 s"):
         await token_logins(forever, Clock(), timeout_s=0.05).new("localhost")
 
 
@@ -270,7 +324,7 @@ async def test_other_errors_of_ours_are_no_errors_of_the_log_in() -> None:
     def broken() -> OAuthToken:
         raise RequestTimedOutError("The identity provider is away.")
 
-    with pytest.raises(AuthenticationError, match=r"broken raised RequestTimedOutError\.$"):
+    with pytest.raises(AuthenticationError, match=r"broken\(\) raised RequestTimedOutError: "):
         await token_logins(broken, Clock()).new("localhost")
 
 

@@ -36,6 +36,7 @@ from aioprod.testing import FakeCluster, Security
 from aioprod.testing.certificates import LOCAL_HOSTS, Authority
 from tests.support.clients import Clock
 from tests.support.identity_provider import CLIENT, SECRET, Answer, IdentityProvider, identity_provider
+from tests.support.producers import until
 
 JAVA = "org.apache.kafka.common.security.oauthbearer"
 URL = "sasl.oauthbearer.token.endpoint.url"
@@ -328,6 +329,21 @@ async def test_a_proxy_that_httpx_has_no_use_for(monkeypatch: pytest.MonkeyPatch
     assert error.message.endswith(" can't be reached by the proxy that the environment names.")
 
 
+async def test_an_endpoint_that_can_not_be_reached_is_named_at_the_first_attempt(
+    idp: IdentityProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error comes when the retries are over; whoever looks at a start that takes long has its reason at once."""
+    url = "http://127.0.0.1:1/token"
+    with caplog.at_level(logging.WARNING, "aioprod"):
+        fetching = asyncio.create_task(fetched(url, BY_SECRET | {"sasl.login.retry.backoff.max.ms": 600_000}))
+        await until(lambda: bool(caplog.messages))
+        fetching.cancel()
+        await asyncio.wait([fetching])
+    assert [said.partition("; trying for")[0] for said in caplog.messages] == [
+        f"The token endpoint {url} can't be reached: Connection refused"
+    ]
+
+
 async def test_errors_within_a_request_are_not_blamed_on_the_proxy(
     idp: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -486,8 +502,9 @@ async def test_while_the_endpoint_is_away_the_token_that_holds_serves(
         asked = len(idp.requests)
         assert await first_token(logins) == "one"
     assert len(idp.requests) == asked, "not again within ten seconds, for each connection"
-    assert len(caplog.messages) == 1
-    assert f"The token endpoint {idp.url} answered 503" in caplog.messages[0]
+    kept = [said for said in caplog.messages if said.startswith("The cached token stays in use")]
+    assert len(kept) == 1
+    assert f"The token endpoint {idp.url} answered 503" in kept[0]
     clock.advance(20)
     idp.answers = [Answer.of({"access_token": "two", "expires_in": 1000})]
     assert await first_token(logins) == "two"

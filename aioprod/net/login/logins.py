@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Final, Protocol
 
+from aioprod._shown import printable
 from aioprod.config import Password, SecurityConfig, credentials_of
+from aioprod.config._secrets import is_in_file
 from aioprod.core.login import Login
 from aioprod.core.sasl.claims import claims_of, describe_token
 from aioprod.core.sasl.oauthbearer import check_extensions, oauthbearer
@@ -17,6 +21,7 @@ from aioprod.core.sasl.plain import plain
 from aioprod.core.sasl.scram import SCRAM_MECHANISMS, Scram
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.net.login.token_sources import TokenSource
+from aioprod.net.one_thread import OneThread
 from aioprod.oauth_token import OAuthToken
 
 __all__ = ["Logins", "PasswordLogins", "TokenLogins", "refresh_at"]
@@ -26,6 +31,11 @@ _logger = logging.getLogger("aioprod.net")
 _NONCE_BYTES: Final = 24
 _REFRESH_RETRY_S: Final = 10.0
 """As long as Java's client waits."""
+_NAMED_SECRET: Final = re.compile(
+    r"(?i)((?:password|passwd|secret|token|key|assertion|bearer|basic)[\"']?\s*[=: ]\s*)\S+"
+)
+_LIKE_TOKEN: Final = re.compile(r"(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[\w+/=.~-]{20,}")
+"""What is as long as a token, and has digits, small and capital letters."""
 _REJECTED_HINT: Final = "Check sasl.username and sasl.password, and that the user exists for this mechanism."
 
 
@@ -47,16 +57,22 @@ class Logins(Protocol):
 
 
 class PasswordLogins:
-    """Log-ins by PLAIN or SCRAM. The password is read for each log-in, as its file may have changed."""
+    """Log-ins by PLAIN or SCRAM. The password is read for each log-in, as its file may have changed.
 
-    def __init__(self, config: SecurityConfig) -> None:
+    A file is read in a thread, with a timeout of `timeout_s`: its file system may hang.
+    """
+
+    def __init__(self, config: SecurityConfig, *, timeout_s: float) -> None:
         self._config = config
+        self._timeout_s = timeout_s
+        self._thread = OneThread()
+        given = (config.sasl_username, config.sasl_password, config.sasl_jaas_config)
+        self._is_in_file = any(text is not None and is_in_file(text) for text in given)
         self._scram: tuple[Password, Scram] | None = None
 
     async def new(self, host: str) -> Login:
         """A log-in by password; raises ConfigError when it is named and not found."""
-        password = credentials_of(self._config)
-        assert isinstance(password, Password)
+        password = await self._password()
         user = f"{'token' if password.is_token else 'user'} {password.username!r}"
         if password.mechanism not in SCRAM_MECHANISMS:
             steps = plain(password.username, password.password)
@@ -72,7 +88,21 @@ class PasswordLogins:
 
     async def reload(self) -> None:
         """Check that there is a password: it is read for each log-in."""
-        credentials_of(self._config)
+        await self._password()
+
+    async def _password(self) -> Password:
+        if self._is_in_file:
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    password = await self._thread.joined(partial(credentials_of, self._config))
+            except TimeoutError:
+                raise ConfigError(
+                    f"The file that sasl.username or sasl.password names was not read within {self._timeout_s:g} s."
+                ) from None
+        else:
+            password = credentials_of(self._config)
+        assert isinstance(password, Password)
+        return password
 
     @property
     def ends(self) -> float | None:
@@ -175,10 +205,10 @@ class TokenLogins:
         except (AuthenticationError, ConfigError):
             raise
         except Exception as error:
-            # The text may contain a secret, so only the cause has it.
-            what = (
-                f"gave no token within {self._timeout_s:g} s" if scope.expired() else f"raised {type(error).__name__}"
-            )
+            if scope.expired():
+                what = f"gave no token within {self._timeout_s:g} s"
+            else:
+                what = f"raised {type(error).__name__}{_text_of(error)}"
             raise AuthenticationError(f"{self._source.name} {what}.") from error
         return self._checked(token)
 
@@ -201,6 +231,17 @@ class TokenLogins:
         except ValueError as error:
             raise AuthenticationError(f"{name} gave a token that can't be sent: {error}") from None
         return token
+
+
+def _text_of(error: Exception) -> str:
+    """What a user's function says of its failure, without what may be a secret."""
+    try:
+        text = printable(str(error)).rstrip(". ")
+    except Exception:  # A user's __str__ must not hide what was raised.
+        return ""
+    text = _NAMED_SECRET.sub(r"\1...", text)
+    text = _LIKE_TOKEN.sub("...", text)
+    return f": {text}" if text else ""
 
 
 def refresh_at(config: SecurityConfig, begins: float, ends: float, chance: float) -> float:

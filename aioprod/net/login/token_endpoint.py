@@ -78,6 +78,8 @@ class EndpointTokens:
             delay_s = self._backoff.delay_s(step, self._random)
             if time() + delay_s > ends:
                 raise AuthenticationError(f"{self.name} {what}.")
+            if step == 0:
+                _logger.warning("%s %s; trying for %.0f s more", self.name, what, ends - time())
             await asyncio.sleep(delay_s)
             step += 1
 

@@ -42,7 +42,7 @@ class ProvidedTokens:
     def name(self) -> str:
         """The user's name of the function."""
         given = self._given
-        return f"The token provider {given if isinstance(given, str) else _called(given)}"
+        return f"The token provider {given if isinstance(given, str) else f'{_called(given)}()'}"
 
     async def fetch(self) -> object:
         """Call it; raises what it raises, ConfigError for a name that can't be loaded."""
