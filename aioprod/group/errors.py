@@ -6,7 +6,14 @@ from collections.abc import Collection
 from typing import Final
 
 from aioprod._rights import Right, authorization_error
-from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UnsupportedVersionError
+from aioprod.errors import (
+    AioprodError,
+    BrokerConnectionError,
+    BrokerError,
+    ErrorCode,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+)
 
 __all__ = ["is_retriable", "member_error", "static_membership_error"]
 
@@ -75,5 +82,8 @@ def static_membership_error(group_id: str) -> UnsupportedVersionError:
 
 
 def is_retriable(error: AioprodError) -> bool:
-    """Whether a request that failed with `error` may succeed when it is sent again."""
-    return isinstance(error, RequestTimedOutError)
+    """Whether a request that failed with `error` may succeed when it is sent again.
+
+    A BrokerConnectionError is an unforeseen one: the coordinator retries all others until the request is overdue.
+    """
+    return isinstance(error, RequestTimedOutError | BrokerConnectionError)

@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
+from aioprod import Producer
+from aioprod.config import ClientConfig
 from aioprod.errors import AioprodError, AuthenticationError, BrokerConnectionError, ErrorCode
+from aioprod.group import Member
+from aioprod.group.classic.membership import ClassicMembership
+from aioprod.group.kip848.membership import ConsumerMembership
 from aioprod.messages import InitProducerIdRequest, MetadataRequest, MetadataResponse
 from aioprod.net import Client, ClientSettings, Coordinator, addresses, connection, link, transport
+from aioprod.net.handover import Handover
 from aioprod.net.login.reauthentication import LoginSession
 from aioprod.net.unforeseen import Unforeseen
-from aioprod.testing import FakeCluster
+from aioprod.producer import producer_id
+from aioprod.testing import FakeCluster, Security
 from tests.support.clients import running_client
 from tests.support.links import bench, node_of
 
@@ -144,6 +151,62 @@ async def test_in_the_answer_of_a_coordinator() -> None:
         error_of = once(lambda answer: answer.error_code, calls)
         answer = await coordinator.request(message, deadline=client.now() + 10.0, error_of=error_of)
         assert (answer.error_code, len(calls)) == (ErrorCode.NONE, 2)
+
+
+async def test_in_the_answer_with_a_producer_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = broken(monkeypatch, producer_id, "set_producer_id")
+    async with FakeCluster() as brokers, Producer(brokers.bootstrap, retry_backoff_ms=1) as producer:
+        brokers.create_topic("t")
+        assert (await producer.send("t", b"x")).offset == 0
+        assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "membership", "name"),
+    [
+        ({"heartbeat_interval_ms": 20}, ClassicMembership, "response_received"),
+        ({"heartbeat_interval_ms": 20}, ClassicMembership, "heartbeat_response_received"),
+        ({"group_protocol": "consumer"}, ConsumerMembership, "heartbeat_response_received"),
+    ],
+)
+async def test_in_what_a_member_is_told(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], membership: type, name: str
+) -> None:
+    calls = broken(monkeypatch, membership, name)
+    async with FakeCluster() as brokers:
+        brokers.create_topic("t")
+        brokers.state.groups.settings.heartbeat_interval_s = 0.02
+        async with Member(
+            brokers.bootstrap,
+            group_id="g",
+            topics=["t"],
+            auto_offset_reset="earliest",
+            **settings,
+        ) as member:
+            async with Producer(brokers.bootstrap) as producer:
+                for offset in range(3):
+                    await producer.send("t", b"x")
+                    async with asyncio.timeout(20):
+                        assert (await anext(member)).offset == offset
+            async with asyncio.timeout(20):
+                while len(calls) < 2:
+                    await asyncio.sleep(0.005)
+
+
+async def test_while_new_credentials_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = Security(protocol="SASL_PLAINTEXT", mechanisms=["PLAIN"])
+    async with FakeCluster(2, security=wanted) as brokers:
+        config = ClientConfig.from_options(bootstrap_servers=brokers.bootstrap, **wanted.client_options())
+        async with running_client(brokers[1].address, security=config) as (client, _):
+            await works(client, 1)
+            await works(client, 2)
+            calls = broken(monkeypatch, Handover, "run")
+            with pytest.raises(BrokerConnectionError, match=r"The new connection to .* internal error: TypeError"):
+                await client.reload_credentials()
+            assert len(calls) == 2
+            await client.reload_credentials()
+            await works(client, 1)
+            await works(client, 2)
 
 
 async def test_in_the_look_up_of_canonical_names(monkeypatch: pytest.MonkeyPatch) -> None:
