@@ -130,9 +130,8 @@ class Pipeline(ClientListener, BatchEvents):
         self.topics = UnknownTopics(
             accumulator, self.completions, clock=clock, guard=guard, describe=self.client.describe
         )
-        self.producer_id: ProducerIdKeeper | None = None
-        if config.enable_idempotence and not settings.transactional:
-            self.producer_id = ProducerIdKeeper(self.client, accumulator, loop=loop, on_failure=on_failure)
+        has_own_id = config.enable_idempotence and not settings.transactional
+        self.producer_id = self._id_keeper(loop) if has_own_id else None
         self.sender = self._sender(loop)
         self._deleted = DeletedTopics(accumulator, self.outcomes, self.topics)
         self._stalls = StallMonitor(accumulator, self.outcomes.explainer, clock())
@@ -143,6 +142,9 @@ class Pipeline(ClientListener, BatchEvents):
         if settings.codec == Compression.NONE:
             return None
         return Compressor(settings.codec, settings.compression_level, environment, loop=loop, ended=self._compressed)
+
+    def _id_keeper(self, loop: asyncio.AbstractEventLoop) -> ProducerIdKeeper:
+        return ProducerIdKeeper(self.client, self.accumulator, loop=loop, on_failure=self._on_failure)
 
     def _sender(self, loop: asyncio.AbstractEventLoop) -> Sender:
         return Sender(
