@@ -17,6 +17,7 @@ from aioprod.schema_registry.options import SerializerOptions
 from aioprod.schema_registry.references import referenced
 from aioprod.schema_registry.schemas import Schema, SchemaType
 from aioprod.schema_registry.serializing import Encode, RegistrySerializer
+from aioprod.schema_registry.stack import check_stack
 from aioprod.schema_registry.work import Steps
 
 try:
@@ -149,6 +150,7 @@ def _contents(schema: Schema) -> Any:
 def _validator_class(contents: Any, size: int) -> type[Validator]:
     """The class that checks values by a schema; raises _WrongSchemaError for one that is not valid."""
     try:
+        check_stack()  # Also for what _checker does later.
         kind = counted(validator_for(contents))
         rules = kind(kind.META_SCHEMA, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
         STEPS.set(Steps(_STEPS_OF_SCHEMA + _STEPS_PER_BYTE_OF_SCHEMA * size))

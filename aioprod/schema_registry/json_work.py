@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.patterns import Pattern
+from aioprod.schema_registry.stack import check_stack
 from aioprod.schema_registry.work import Steps
 
 try:
-    from jsonschema.exceptions import ValidationError
+    from jsonschema.exceptions import UndefinedTypeCheck, ValidationError
     from jsonschema.protocols import Validator
     from jsonschema.validators import extend, validator_for
 except ImportError as error:
@@ -35,6 +36,7 @@ _WALKS: Final = frozenset(
     | {"unevaluatedItems", "unevaluatedProperties"}
 )
 """Keywords that look at each item or property, also by a schema that is true, which takes no step."""
+_REFERS: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _COMPARES: Final = frozenset({"const", "enum", "uniqueItems"})
 
 _Keyword = Callable[[Any, Any, Any, Any], Any]
@@ -53,9 +55,23 @@ def counted(kind: type[Validator]) -> type[Validator]:
     }
     known: Mapping[str, _Keyword] = kind.VALIDATORS
     keywords = {name: partial(_keyword, name, own.get(name, does)) for name, does in known.items()}
-    made: Any = _extended(kind, keywords)
+    made: Any = _extended(kind, keywords, type_checker=_Types(kind.TYPE_CHECKER))
     made.evolve = _evolve  # jsonschema has no other way, and a sub-class of its own is deprecated.
     return made  # type: ignore[no-any-return]
+
+
+class _Types:
+    """The types that a schema can name, in a dict: jsonschema has them in a map of compiled code (`stack.py`)."""
+
+    def __init__(self, known: Any) -> None:
+        self._tests = dict(known._type_checkers.items())
+
+    def is_type(self, value: Any, name: str) -> bool:
+        """Whether the value is of this type; raises UndefinedTypeCheck, as jsonschema's own."""
+        test = self._tests.get(name)
+        if test is None:
+            raise UndefinedTypeCheck(name)
+        return bool(test(self, value))
 
 
 def unbounded_pattern(documents: list[Any]) -> str | None:
@@ -82,6 +98,7 @@ def _evolve(validator: Any, **changes: Any) -> Any:
     if isinstance(schema, dict):
         STEPS.get().spend(1 + len(schema))
         if "$schema" in schema:
+            check_stack()
             named = _named(schema)
             kind = kind if named is None else counted(named)
     return kind(
@@ -99,9 +116,12 @@ def _keyword(
     steps.spend(
         1 + (len(wanted) // _TEXT_OF_STEP if isinstance(wanted, str) else len(wanted) if _has_size(wanted) else 0)
     )
+    if name in _REFERS:
+        check_stack()
     if name in _WALKS and _has_size(value):
         steps.spend(len(value))
         if name.startswith("unevaluated"):
+            check_stack()
             steps.spend(len(value) ** 2 // _TEXT_OF_STEP)
     elif name in _COMPARES:
         steps.spend(_count(value) * (len(wanted) if name == "enum" and not isinstance(value, str) else 1))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,6 +29,8 @@ WRONG = [
 ]
 """Schemas that are none."""
 
+DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
+
 UNCHECKED = [
     ('{"items": {"$ref": "#"}}', "the nesting is too deep"),
     ('{"$ref": "#"}', r"the nesting is too deep, or a \$ref leads back to itself\."),
@@ -35,6 +39,17 @@ UNCHECKED = [
     ('{"$schema": "http://json-schema.org/draft-03/schema#", "extends": {"type": "x"}}', r"UnknownType\."),
 ]
 """Schemas that are valid, and by which a deeply nested list can't be checked."""
+
+
+ON_THE_STACK: list[tuple[str, Any]] = [
+    ('{"items": {"$ref": "#"}}', [[[]]]),
+    ('{"$ref": "#/$defs/a", "$defs": {"a": {"type": ["null", "integer"]}}}', 1),
+    ('{"$ref": "#a", "$defs": {"a": {"$anchor": "a"}}}', 1),
+    ('{"$dynamicRef": "#a", "$defs": {"a": {"$dynamicAnchor": "a"}}}', 1),
+    (f'{{"$schema": "{DRAFT_2019}", "properties": {{"a": {{"$recursiveRef": "#"}}}}}}', {"a": {}}),
+    ('{"unevaluatedProperties": false, "$ref": "#/$defs/a", "$defs": {"a": {"properties": {"a": {}}}}}', {"a": 1}),
+]
+"""Schemas by which a value is checked through each kind of compiled code, with values that fit."""
 
 
 def nested(depth: int) -> list[Any]:
@@ -105,20 +120,46 @@ async def test_what_can_not_be_checked(registry: SchemaRegistry, text: str, word
         await result(JsonSchemaDeserializer(registry).deserialize("orders", [], data))
 
 
-async def test_nesting_that_is_too_deep_at_any_depth_of_the_stack(registry: SchemaRegistry) -> None:
-    """jsonschema before 4.22 had compiled code meet the limit of recursion at some depths, and that panics."""
-    serializer = JsonSchemaSerializer(registry, UNCHECKED[0][0])
+def at_the_last_depths(call: Callable[[], object], count: int = 100) -> list[type[BaseException] | None]:
+    """What the call raises, made once from each of the last depths of the stack."""
+    found: list[type[BaseException] | None] = []
+
+    def room() -> int:
+        try:
+            return 1 + room()
+        except RecursionError:
+            return 0
+
+    def descend(calls: int) -> None:
+        if calls > 0:
+            return descend(calls - 1)
+        try:
+            call()
+            found.append(None)
+        except BaseException as error:
+            found.append(type(error))
+        return descend(0)
+
+    with contextlib.suppress(RecursionError):
+        descend(room() - count)
+    return found
+
+
+@pytest.mark.parametrize(("text", "value"), ON_THE_STACK)
+async def test_calls_from_any_depth_of_the_stack(registry: SchemaRegistry, text: str, value: Any) -> None:
+    """Compiled code that meets the limit of recursion panics, with an error that is no Exception."""
+    serializer = JsonSchemaSerializer(registry, text)
     await serializer.prepare("orders")
+    found = at_the_last_depths(lambda: serializer.serialize("orders", [], value))
+    assert found[0] is None, "there is room"
+    assert set(found) == {None, SerializationError, RecursionError}
+    assert RecursionError not in found[:-20], "the caller's own, where it can hardly call anything"
 
-    def serialize_at(depth: int) -> None:
-        if depth:
-            serialize_at(depth - 1)
-        else:
-            serializer.serialize("orders", [], nested(400))
 
-    for depth in range(40):
-        with pytest.raises(SerializationError, match="the nesting is too deep"):
-            serialize_at(depth)
+def test_serializers_that_are_made_at_any_depth_of_the_stack() -> None:
+    registry = SchemaRegistry("http://localhost:8081")
+    found = at_the_last_depths(lambda: JsonSchemaSerializer(registry, ON_THE_STACK[1][0]))
+    assert set(found) == {None, ConfigError, RecursionError}
 
 
 async def test_a_type_that_is_unknown(registry: SchemaRegistry) -> None:
