@@ -294,9 +294,9 @@ async def test_of_invalid_settings(shown: Shown, tmp_path: Path) -> None:
     assert shown.leaks(MARK) == []
 
 
-async def test_of_what_a_provider_raises_only_the_cause_has_the_text(shown: Shown) -> None:
+async def test_of_what_a_provider_raises_all_but_the_secret_is_shown(shown: Shown) -> None:
     def provider() -> OAuthToken:
-        raise RuntimeError(MARK)
+        raise RuntimeError(f"client_secret={MARK} was refused")
 
     options = SECURITY.client_options("alice", "OAUTHBEARER") | {"sasl_token_provider": provider}
     async with FakeCluster(security=SECURITY) as brokers:
@@ -304,6 +304,7 @@ async def test_of_what_a_provider_raises_only_the_cause_has_the_text(shown: Show
             async with Producer(brokers.bootstrap, **options):
                 pass
         shown.texts += [str(caught.value), repr(caught.value)]
+    assert "client_secret=... was refused" in str(caught.value)
     assert shown.leaks(MARK) == []
 
 
