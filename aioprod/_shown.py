@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sized
 from typing import Any, Final
 
-__all__ = ["TEXT_MAX", "printable", "shown", "shown_address", "shown_names", "shown_record"]
+__all__ = ["TEXT_MAX", "printable", "shown", "shown_address", "shown_error", "shown_names", "shown_record"]
 
 _SHOWN_MAX: Final = 16
 """Bytes or characters of a key or value, and names of headers, that are shown; what is longer is cut."""
@@ -30,6 +30,14 @@ def shown_address(host: str, port: int) -> str:
     """`host:port`, with an IPv6 address in brackets; the host may come from a peer."""
     host = printable(host, _HOST_MAX)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def shown_error(error: BaseException) -> str:
+    """The repr of what a user's code raised, on one line and cut; its type where the repr itself raises."""
+    try:
+        return printable(repr(error))
+    except Exception:  # An error must be shown whatever its class does.
+        return f"<{type(error).__qualname__}>"
 
 
 def shown(data: Any) -> str:

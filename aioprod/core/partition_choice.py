@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from aioprod._shown import shown, shown_error
 from aioprod.cluster import Metadata
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError, InvalidRecordError
@@ -96,7 +97,7 @@ class PartitionChoice:
         except BaseException as error:
             self._raised(error)
             raise InvalidRecordError(
-                f"The partitioner {_name(self._partitioner)} failed for a record of topic {topic.name!r}: {error!r}."
+                f"The partitioner {_name(self._partitioner)} failed for a record of topic {topic.name!r}: {shown_error(error)}."
             ) from error
         return chosen
 
@@ -106,7 +107,7 @@ class PartitionChoice:
         chosen = partitioner.partition(topic.name, key, value, self._metadata.cluster)
         if type(chosen) is not int or not 0 <= chosen < topic.count:
             raise InvalidRecordError(
-                f"The partitioner {_name(partitioner)} chose partition {chosen!r} of topic {topic.name!r}, "
+                f"The partitioner {_name(partitioner)} chose partition {shown(chosen)} of topic {topic.name!r}, "
                 f"which has {topic.count} (0 to {topic.count - 1})."
             )
         return chosen

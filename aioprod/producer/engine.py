@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from aioprod._shown import shown_error
 from aioprod._user_code import raise_later
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig, close_instance
@@ -271,7 +272,7 @@ class Engine:
         log.error("The producer has failed and takes no more records", exc_info=error)
         closed_error = self.guard.error()
         self.memory_waiters.close(closed_error)
-        self._ending = Ending(f"the producer has failed: {error!r}.", closed_error, cause=error)
+        self._ending = Ending(f"the producer has failed: {shown_error(error)}.", closed_error, cause=error)
         self._fail_in_slices()
 
     def fail_all_now(self, ending: Ending) -> None:

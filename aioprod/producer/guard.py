@@ -10,6 +10,7 @@ from enum import Enum
 from weakref import WeakSet
 
 from aioprod._live import running_loop
+from aioprod._shown import shown_error
 from aioprod.errors import AioprodError, ProducerClosedError, UsageError
 from aioprod.producer import native
 from aioprod.producer.transaction_rules import TransactionRules
@@ -148,7 +149,7 @@ class Guard:
                 hint="Make and start a producer in the child.",
             )
         if self.cause is not None:
-            said = self.cause.message if isinstance(self.cause, AioprodError) else f"{self.cause!r}."
+            said = self.cause.message if isinstance(self.cause, AioprodError) else f"{shown_error(self.cause)}."
             hint = self.cause.hint if isinstance(self.cause, AioprodError) else None
             error = ProducerClosedError(f"The producer has failed: {said}", hint=hint)
             error.__cause__ = self.cause

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from aioprod._shown import printable
+from aioprod._shown import printable, shown_error
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ProtocolError, UsageError
 from aioprod.group.assignors import Assignor, Subscription
@@ -77,7 +77,7 @@ def encoded_assignment(
     except AioprodError:
         raise
     except Exception as error:
-        raise UsageError(f"Assignor {assignor.name!r} failed: {error!r}.") from error
+        raise UsageError(f"Assignor {assignor.name!r} failed: {shown_error(error)}.") from error
 
 
 def _owners(members: Mapping[str, Subscription]) -> dict[TopicPartition, str]:
