@@ -26,7 +26,8 @@ class Compressor:
     `add` hands a batch over to a thread if compressing it on the loop would take longer than `INLINE_S`, as far as that
     can be estimated from earlier batches; it is not sent until `ended(batch, error)` was called in the loop.
     Threads exist once they are needed; batches wait for them in the order in which they came, and take at most as much
-    memory again as their records, which `buffer.memory` bounds.
+    memory again as their records, which `buffer.memory` bounds. Where no thread can be started, batches are compressed
+    on the loop as small ones are.
     """
 
     def __init__(
@@ -58,9 +59,15 @@ class Compressor:
         if builder.size <= self.inline_size or builder.compressed or batch.withdrawn or self._closed:
             return
         batch.compressing = True
-        if self._threads is None:
-            self._threads = self._new_threads()
-        self._threads.submit(self._work, batch, builder)
+        job = [batch]
+        try:
+            if self._threads is None:
+                self._threads = self._new_threads()
+            self._threads.submit(self._work, job)
+        except Exception:
+            # No thread can be started. The job may be in the queue of those that run, and one of them may have it.
+            if _taken(job) is not None:
+                batch.compressing = False
 
     def compress(self, builder: RecordBatchBuilder) -> None:
         """Compress here and now; raises what the codec raises."""
@@ -74,13 +81,16 @@ class Compressor:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _work(self, batch: Batch, builder: RecordBatchBuilder) -> None:
-        """Compress one batch in a thread; nothing else uses the builder meanwhile."""
+    def _work(self, job: list[Batch]) -> None:
+        """Compress one batch in a thread, unless the loop took it; nothing else uses its builder meanwhile."""
+        batch = _taken(job)
+        if batch is None:
+            return
         error: Exception | None = None
         start = self._timer()
         try:
             if batch.state != COMPLETED:
-                builder.compress(self._codec, self._level)
+                batch.builder.compress(self._codec, self._level)
         except Exception as raised:
             error = raised
         took_s = self._timer() - start
@@ -98,3 +108,11 @@ class Compressor:
         pace = size * INLINE_S / took_s if took_s > 0.0 else self._inline_size_max
         recovered = self.inline_size / _FORGET
         self.inline_size = int(min(pace, recovered, self._inline_size_max))
+
+
+def _taken(job: list[Batch]) -> Batch | None:
+    """The batch of a job; None for who comes second."""
+    try:
+        return job.pop()
+    except IndexError:
+        return None

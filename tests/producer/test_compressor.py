@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -380,3 +381,24 @@ def test_slower_levels_leave_less_to_the_loop(codec: Compression) -> None:
     assert inline_size(codec, None, 0.002) in range(2 * inline_size(codec, None, 0.001) - 1, 2**22)
     if codec in (Compression.GZIP, Compression.ZSTD):
         assert inline_size(codec, 9, 0.001) < inline_size(codec, 1, 0.001)
+
+
+async def test_without_threads_batches_are_compressed_on_the_loop(
+    brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that a failed start of a thread left in the pool's queue are compressed once."""
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    topic = brokers.create_topic("t")
+    with codec_gate(monkeypatch) as gate:
+        gate.open()
+        async with running(brokers, **OPTIONS) as producer:
+            await producer.partitions_for("t")
+            with monkeypatch.context() as patched:
+                patched.setattr(threading.Thread, "start", start)
+                await producer.send_many("t", [large(b"00"), large(b"01")])
+            await producer.send("t", large(b"02"))
+    assert [thread.partition("_")[0] for thread in gate.threads] == ["MainThread"] * 2 + ["aioprod compressor"]
+    assert [record.value[:2] for record in topic.records() if record.value] == [b"00", b"01", b"02"]
