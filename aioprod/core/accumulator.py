@@ -400,11 +400,12 @@ class Accumulator:
         if queue is old and epoch == partition.leader_epoch:
             return
         had_leader = old is not None or partition.leader_epoch >= 0
-        # Brokers before 2.4 have no leader epochs: there another leader is the reason to retry at once.
-        if epoch > partition.leader_epoch or (queue is not old and queue is not None):
-            partition.retry_at = 0.0
         partition.leader_epoch = epoch
         if queue is not old:
+            # Another leader is the reason to retry at once. A higher epoch of the same one is none: it would let a
+            # broker that keeps naming higher ones have the batch sent without end.
+            if queue is not None:
+                partition.retry_at = 0.0
             partition.delist()
             partition.queue = queue
             if had_leader:

@@ -300,27 +300,18 @@ def test_partitions_are_added() -> None:
     assert harness.batch(partition=1).partition.queue is harness.accumulator.queue(2)
 
 
-def test_a_newer_epoch_ends_a_backoff() -> None:
+@pytest.mark.parametrize("epochs", [(1, 2, 3), (-1, -1, -1)])
+def test_another_leader_ends_a_backoff_and_a_newer_epoch_does_not(epochs: tuple[int, int, int]) -> None:
     harness = Harness()
-    harness.lead({0: 1})
+    harness.lead({0: 1}, epoch=epochs[0])
     partition = harness.batch().partition
     partition.delist()
     partition.retry_at = 100.0
-    assert harness.drain(1) == []
-    harness.lead({0: 1}, epoch=2)
-    assert partition.retry_at == 0.0
-    assert len(harness.drain(1)) == 1
-
-
-def test_without_leader_epochs_another_leader_ends_a_backoff() -> None:
-    harness = Harness()
-    harness.lead({0: 1}, epoch=-1)
-    partition = harness.batch().partition
-    partition.delist()
-    partition.retry_at = 100.0
-    harness.lead({0: -1}, epoch=-1)
-    assert partition.retry_at == 100.0
-    harness.lead({0: 2}, epoch=-1)
+    for leader in (1, -1):
+        harness.lead({0: leader}, epoch=epochs[1])
+        assert partition.retry_at == 100.0
+        assert harness.drain(1) == []
+    harness.lead({0: 2}, epoch=epochs[2])
     assert partition.retry_at == 0.0
     assert len(harness.drain(2)) == 1
 
