@@ -490,19 +490,25 @@ async def test_a_repr_has_no_secret() -> None:
     assert "hush" not in repr(producer)
 
 
+KSTREAMS = ["kstreams.backends.kafka.clients", "kstreams.clients"]
+"""Where releases of kstreams have their producer."""
+
+
 def test_install_puts_it_where_frameworks_look(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (aiokafka, aiokafka.producer):
         monkeypatch.setattr(module, "AIOKafkaProducer", module.AIOKafkaProducer)
-    monkeypatch.delitem(sys.modules, "kstreams.backends.kafka.clients", raising=False)
+    for name in KSTREAMS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
     install()
     assert aiokafka.AIOKafkaProducer is aiokafka.producer.AIOKafkaProducer is AIOKafkaProducer
     install()
 
 
-def test_install_comes_before_kstreams(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", KSTREAMS)
+def test_install_comes_before_kstreams(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     kstreams: Any = types.ModuleType("clients")
     kstreams.Producer = type("Producer", (aiokafka.AIOKafkaProducer,), {})
-    monkeypatch.setitem(sys.modules, "kstreams.backends.kafka.clients", kstreams)
+    monkeypatch.setitem(sys.modules, name, kstreams)
     with pytest.raises(UsageError, match="before the first import of kstreams"):
         install()
     assert aiokafka.AIOKafkaProducer is not AIOKafkaProducer

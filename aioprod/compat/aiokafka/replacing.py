@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 from aioprod.compat.aiokafka.producer import AIOKafkaProducer
 from aioprod.errors import UsageError
 
 __all__ = ["install"]
+
+_KSTREAMS: Final = ("kstreams.backends.kafka.clients", "kstreams.clients")
+"""The modules in which releases of kstreams derive their producer."""
 
 
 def install() -> None:
@@ -22,11 +26,13 @@ def install() -> None:
         import aiokafka.producer
     except ImportError as missing:
         raise UsageError("aiokafka is not installed, so nothing can use it.", hint="pip install aiokafka") from missing
-    kstreams = sys.modules.get("kstreams.backends.kafka.clients")
-    if kstreams is not None and not issubclass(kstreams.Producer, AIOKafkaProducer):
-        raise UsageError(
-            "kstreams was imported before aioprod.compat.aiokafka.install() was called, and has aiokafka's producer.",
-            hint="Call it before the first import of kstreams.",
-        )
+    for name in _KSTREAMS:
+        module = sys.modules.get(name)
+        if module is not None and not issubclass(module.Producer, AIOKafkaProducer):
+            raise UsageError(
+                "kstreams was imported before aioprod.compat.aiokafka.install() was called, and has aiokafka's "
+                "producer.",
+                hint="Call it before the first import of kstreams.",
+            )
     aiokafka.AIOKafkaProducer = AIOKafkaProducer
     aiokafka.producer.AIOKafkaProducer = AIOKafkaProducer
