@@ -28,7 +28,7 @@ OF_THE_CLUSTER = {"retention.ms"}
 
 
 async def replaced(
-    lab: Lab, name: str, settings: Mapping[str, str], *, validate_only: bool = False
+    lab: Lab, name: str, settings: Mapping[str, str | None], *, validate_only: bool = False
 ) -> tuple[int, str | None]:
     """AlterConfigs of a topic: error and message."""
     rows = [whole.AlterableConfig(name=key, value=value) for key, value in settings.items()]
@@ -37,7 +37,7 @@ async def replaced(
     return row.error_code, row.error_message
 
 
-async def changed(lab: Lab, name: str, settings: Mapping[str, str]) -> tuple[int, str | None]:
+async def changed(lab: Lab, name: str, settings: Mapping[str, str | None]) -> tuple[int, str | None]:
     """IncrementalAlterConfigs of a topic, which sets these: error and message."""
     change = some.AlterableConfig
     rows = [change(name=key, config_operation=0, value=value) for key, value in settings.items()]
@@ -84,13 +84,16 @@ async def until_set(lab: Lab, name: str, expected: Mapping[str, str]) -> None:
 
 @scenario
 async def settings_are_replaced(lab: Lab) -> None:
-    """Those that AlterConfigs does not name get their defaults; not with `validate_only`, and not with unknown ones."""
+    """Those that AlterConfigs does not name get their defaults; not with `validate_only`, unknown ones, or null."""
     topic = await lab.topic(cleanup_policy="compact", segment_ms="100000")
     before = {"cleanup.policy": "compact", "segment.ms": "100000"}
     await until_set(lab, topic.name, before)
     assert await replaced(lab, topic.name, {"retention.ms": "1000"}, validate_only=True) == (NONE, None)
     assert await replaced(lab, topic.name, {"no.such": "1"}) == (INVALID, "Unknown topic config name: no.such")
     assert await changed(lab, topic.name, {"no.such": "1"}) == (INVALID, "Unknown topic config name: no.such")
+    null = (ErrorCode.INVALID_REQUEST, "Null value not supported for : retention.ms")
+    for alter in (replaced, changed):
+        assert await alter(lab, topic.name, {"retention.ms": None}) == null
     assert await changed(lab, topic.name, {"segment.jitter.ms": "5"}) == (NONE, None)
     await until_set(lab, topic.name, before | {"segment.jitter.ms": "5"})
     assert await replaced(lab, topic.name, {"retention.ms": "1000"}) == (NONE, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from aioprod.errors import ErrorCode, Operation
@@ -93,7 +93,8 @@ def incremental_alter_configs(call: Call, request: IncrementalAlterConfigsReques
 
 def _altered(call: Call, resource: AlterConfigsResource, *, validate_only: bool) -> AlterConfigsResourceResponse:
     kind, name = resource.resource_type, resource.resource_name
-    error, said = _alter_error(call, kind, name, (change.name for change in resource.configs))
+    unset = [change.name for change in resource.configs if change.value is None and change.config_operation != _DELETE]
+    error, said = _alter_error(call, kind, name, (change.name for change in resource.configs), unset)
     if error == ErrorCode.NONE and not validate_only:
         topic = call.state.topics[name]
         config = dict(topic.config)
@@ -113,16 +114,21 @@ def _replaced(
     call: Call, resource: whole.AlterConfigsResource, *, validate_only: bool
 ) -> whole.AlterConfigsResourceResponse:
     kind, name = resource.resource_type, resource.resource_name
-    error, said = _alter_error(call, kind, name, (one.name for one in resource.configs))
+    given = {one.name: one.value for one in resource.configs}
+    error, said = _alter_error(call, kind, name, given, [one for one, value in given.items() if value is None])
     if error == ErrorCode.NONE and not validate_only:
-        call.state.topics[name].config = {one.name: one.value or "" for one in resource.configs}
+        call.state.topics[name].config = {one: value for one, value in given.items() if value is not None}
     return whole.AlterConfigsResourceResponse(
         error_code=error, error_message=said, resource_type=kind, resource_name=name
     )
 
 
-def _alter_error(call: Call, kind: int, name: str, settings: Iterable[str]) -> tuple[ErrorCode, str | None]:
-    """The error and message of settings that can't be changed; NONE and None if they can."""
+def _alter_error(
+    call: Call, kind: int, name: str, settings: Iterable[str], unset: Sequence[str]
+) -> tuple[ErrorCode, str | None]:
+    """The error and message of settings that can't be changed, `unset` without a value; NONE and None if they can."""
+    if unset:
+        return ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(unset)}"
     if error := _error(call, kind, name, "ALTER_CONFIGS"):
         return error, None
     if kind == _BROKER:
