@@ -97,7 +97,8 @@ class PartitionChoice:
         except BaseException as error:
             self._raised(error)
             raise InvalidRecordError(
-                f"The partitioner {_name(self._partitioner)} failed for a record of topic {topic.name!r}: {shown_error(error)}."
+                f"The partitioner {_name(self._partitioner)} failed for a record of topic {topic.name!r}: "
+                f"{shown_error(error)}."
             ) from error
         return chosen
 

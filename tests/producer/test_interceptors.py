@@ -185,14 +185,14 @@ async def test_a_partitioner_sees_serialized_keys_and_values(brokers: FakeCluste
     assert fixed.asked == [("t", b"k", b"v"), ("t", None, b"w")]
 
 
-class Unshowable(Exception):
+class UnshowableError(Exception):
     """Neither raised nor returned can it be shown."""
 
     def __repr__(self) -> str:
         raise LookupError("no repr")
 
 
-@pytest.mark.parametrize("answer", [4, -1, "0", None, LookupError("no idea"), Unshowable(), [Unshowable()]])
+@pytest.mark.parametrize("answer", [4, -1, "0", None, LookupError("no idea"), UnshowableError(), [UnshowableError()]])
 async def test_a_partitioner_that_makes_no_sense(brokers: FakeCluster, answer: Any) -> None:
     brokers.create_topic("t", partitions=4)
     async with running(brokers, partitioner=Fixed(answer)) as producer:
