@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 from aioprod.config import ClientConfig, ProducerConfig, SessionConfig
@@ -12,6 +14,8 @@ from aioprod.config._base import settings_of
 from aioprod.errors import ConfigError
 
 __all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "KafkaSettings", "SinkOptions", "split_options", "truth"]
+
+log = logging.getLogger(__name__)
 
 _PREFIX: Final = "kafka."
 AT_LEAST_ONCE: Final = "at-least-once"
@@ -74,10 +78,21 @@ class KafkaSettings(Mapping[str, str]):
         known = settings_of(config)
         return {name: value for name, value in self.items() if name.replace(".", "_") in known}
 
+    def for_client(self, config: type[ClientConfig], pointless: Mapping[str, str] = MappingProxyType({})) -> Self:
+        """Without the settings of other kinds of clients, as jobs share their settings, and without `pointless` ones.
+
+        These have the reason with each name. The log (INFO) names what is left out.
+        """
+        left_out = {name: f"a setting of {owner}" for name, owner in config.of_others(self).items()}
+        left_out |= {name: reason for name, reason in pointless.items() if name in self}
+        if left_out:
+            log.info("Left out: %s.", "; ".join(f"kafka.{name}, {reason}" for name, reason in left_out.items()))
+        return type(self)({name: value for name, value in self.items() if name not in left_out})
+
     def producer(self) -> dict[str, Any]:
         """As options of a Producer; raises ConfigError for what can't be used."""
         self.forbid(_NOT_HERE)
-        config = ProducerConfig.from_dict(self)
+        config = ProducerConfig.from_dict(self.for_client(ProducerConfig))
         given = {name: getattr(config, name) for name in config.explicit}
         return {"batch_size": _BATCH_SIZE, **given}
 

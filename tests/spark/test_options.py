@@ -26,6 +26,13 @@ def test_settings_of_kafka_reach_the_producer_by_their_java_names() -> None:
     assert options.kafka.session().explicit == {"bootstrap_servers"}
 
 
+def test_settings_of_other_clients_are_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "aioprod.spark")
+    options = SinkOptions.from_spark(BROKER | {"kafka.session.timeout.ms": "9000", "kafka.retries": "7"})
+    assert options.kafka.producer().keys() == {"bootstrap_servers", "batch_size", "retries"}
+    assert "Left out: kafka.session.timeout.ms, a setting of consumers." in caplog.messages
+
+
 def test_what_spark_adds_is_passed_over() -> None:
     assert SinkOptions.from_spark(BROKER | {"checkpointlocation": "/c", "queryName": "q"}).topic is None
 

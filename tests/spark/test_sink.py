@@ -68,7 +68,8 @@ def test_a_producer_that_failed_is_not_used_again(options: Mapping[str, str]) ->
     assert worker.producer(writer._sink.options.kafka.producer()) is not before  # type: ignore[attr-defined]
 
 
-def test_what_is_refused_before_any_task_runs(options: Mapping[str, str]) -> None:
+def test_what_is_refused_before_any_task_runs(fake_cluster: FakeClusterThread, options: Mapping[str, str]) -> None:
+    fake_cluster.state.auto_create = False
     source = AioprodSource(dict(options))
     with pytest.raises(ConfigError, match="can't be overwritten"):
         source.writer(SCHEMA, overwrite=True)
@@ -76,6 +77,11 @@ def test_what_is_refused_before_any_task_runs(options: Mapping[str, str]) -> Non
         source.writer(StructType().add("key", StringType()), overwrite=False)
     with pytest.raises(UnknownTopicError, match="Topic 'absent' does not exist"):
         AioprodSource({**options, "topic": "absent"}).writer(SCHEMA, overwrite=False)
+
+
+def test_a_topic_that_the_brokers_create(fake_cluster: FakeClusterThread, options: Mapping[str, str]) -> None:
+    AioprodSource({**options, "topic": "new"}).writer(SCHEMA, overwrite=False)
+    assert "new" in fake_cluster.state.topics
 
 
 def test_a_stream_needs_arrow_writers(options: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,16 @@ def test_all_of_them() -> None:
     assert made(kafka__isolation__level="read_committed").isolation == "read_committed"
 
 
+def test_settings_that_change_nothing_are_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aioprod.spark")
+    made(kafka__retries="7", kafka__session__timeout__ms="9000", kafka__fetch__min__bytes="1", kafka__client__id="me")
+    (line,) = caplog.messages
+    assert line == (
+        "Left out: kafka.retries, a setting of producers; kafka.fetch.min.bytes, as brokers answer as soon as there is "
+        "a record; kafka.session.timeout.ms, which belongs to consumer groups."
+    )
+
+
 def test_what_to_read() -> None:
     assert made(subscribe="-", subscribePattern=" logs-.* ").topics == Topics(pattern="logs-.*")
     assigned = made(subscribe="-", assign='{"a": [3, 0, 3], "b": [1]}').topics

@@ -68,17 +68,20 @@ def check_mode(overwrite: bool) -> None:
 
 
 def check_topic(options: SinkOptions) -> int:
-    """The number of partitions of the topic for all rows; raises UnknownTopicError, AuthorizationError and what
-    `Admin.partitions` raises besides."""
+    """The number of partitions of the topic for all rows, which brokers create where they create topics for producers.
+
+    Raises UnknownTopicError, AuthorizationError and what `Producer.partitions_for` raises besides.
+    """
     assert options.topic is not None
     return worker.run(_partition_count(options, options.topic))
 
 
 async def _partition_count(options: SinkOptions, topic: str) -> int:
-    from aioprod.admin import Admin  # For the driver: the tasks need none.
+    from aioprod.producer import Producer
 
-    async with Admin(config=options.kafka.session()) as admin:
-        return len(await admin.partitions(topic))
+    # Without a producer id, and so without the right to get one, which transactions don't need.
+    async with Producer(**options.kafka.producer() | {"enable_idempotence": False}) as producer:
+        return len(await producer.partitions_for(topic))
 
 
 class _BatchWriter(datasource.DataSourceArrowWriter):

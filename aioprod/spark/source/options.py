@@ -30,6 +30,21 @@ _NOT_HERE: Final = {
 }
 """Consumer settings that make no sense in a source, with the reason for the error."""
 
+_GROUPS: Final = "which belongs to consumer groups"
+_POINTLESS: Final = {
+    "allow.auto.create.topics": "as reading never creates a topic",
+    "auto.commit.interval.ms": _GROUPS,
+    "exclude.internal.topics": "as the topics to read are named",
+    "fetch.min.bytes": "as brokers answer as soon as there is a record",
+    "group.instance.id": _GROUPS,
+    "heartbeat.interval.ms": _GROUPS,
+    "max.poll.interval.ms": _GROUPS,
+    "max.poll.records": "as a task reads all of its range",
+    "partition.assignment.strategy": _GROUPS,
+    "session.timeout.ms": _GROUPS,
+}
+"""Consumer settings that change nothing here, with the reason for the log: jobs share a dict of settings."""
+
 _LEFT_OUT: Final = {
     "minOffsetsPerTrigger": "set the query's trigger to an interval that gathers enough records.",
     "maxTriggerDelay": "set the query's trigger to an interval that gathers enough records.",
@@ -138,7 +153,8 @@ class SourceOptions:
 
     def reader_config(self) -> ReaderConfig:
         """The settings of a reader; raises ConfigError."""
-        settings = {name: value for name, value in self.kafka.items() if name != "isolation.level"}
+        usable = self.kafka.for_client(ReaderConfig, _POINTLESS)
+        settings = {name: value for name, value in usable.items() if name != "isolation.level"}
         config = ReaderConfig.from_dict(settings)
         defaults = {
             "max_partition_fetch_bytes": min(_FETCH_BYTES, config.fetch_max_bytes),
