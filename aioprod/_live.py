@@ -5,24 +5,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 from aioprod.errors import UsageError
 
 __all__ = ["Live", "described", "lacking", "running_loop"]
-
-
-class Live:
-    """An object with connections, which can't be sent to another process, nor copied."""
-
-    __slots__ = ()
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        name = type(self).__name__
-        raise UsageError(
-            f"A {name} can't be pickled or copied: its connections and its event loop belong to this process.",
-            hint=f"Send its settings, and make a {name} of them in each process.",
-        )
 
 
 class _Lack:
@@ -40,6 +27,22 @@ class _Lack:
 
     def __repr__(self) -> str:
         return f"<not here: {self._instead}>"
+
+
+class Live:
+    """An object with connections, which can't be sent to another process, nor copied."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+        __enter__ = _Lack("__enter__", "write `async with`, as its start and its end are awaited.")
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        name = type(self).__name__
+        raise UsageError(
+            f"A {name} can't be pickled or copied: its connections and its event loop belong to this process.",
+            hint=f"Send its settings, and make a {name} of them in each process.",
+        )
 
 
 def lacking(instead: Mapping[str, str]) -> type[Live]:

@@ -53,6 +53,12 @@ def test_a_call_of_another_client_is_an_attribute_error_with_the_way_out(
     assert name not in dir(client)
 
 
+@pytest.mark.parametrize("make", MADE)
+def test_a_with_without_async_says_so(make: Callable[[], Any]) -> None:
+    with pytest.raises(AttributeError, match="has no '__enter__': write `async with`"), make():
+        pass
+
+
 def test_other_names_are_missing_as_ever() -> None:
     with pytest.raises(AttributeError, match="object has no attribute 'xyzzy'"):
         _ = MADE[0]().xyzzy

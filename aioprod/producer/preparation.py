@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Awaitable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from aioprod._shown import shown
 from aioprod.errors import AioprodError, InvalidRecordError, InvalidTopicError, SerializationError, UsageError
@@ -28,6 +28,9 @@ Prepared: TypeAlias = tuple[str, bytes | None, bytes | None, bytes, int, int | N
 timestamp in ms (None: the time at which it is accepted)."""
 
 
+_KEYS: Final = " Keys go apart from values, as key= of one record and keys= of send_many."
+
+
 def as_bytes(what: str, topic: str, data: Any) -> bytes:
     """`data` as bytes; raises SerializationError when it is not bytes-like, UsageError when it was left out."""
     if isinstance(data, (bytes, bytearray, memoryview)):
@@ -43,7 +46,7 @@ def as_bytes(what: str, topic: str, data: Any) -> bytes:
         raise no_value(topic)
     raise SerializationError(
         f"The {what} of a record for topic {topic!r} is of type {type(data).__name__}, and no serializer is set.",
-        hint=f"Give bytes, or set {what}_serializer.",
+        hint=f"Give bytes, or set {what}_serializer.{_KEYS if what == 'value' and isinstance(data, tuple) else ''}",
     )
 
 

@@ -259,7 +259,8 @@ class JsonSerializer:
         try:
             return self._encode(value).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            raise SerializationError(f"it can't be written as JSON: {error}.") from error
+            hint = "Decode it first: a producer without a serializer sends bytes." if isinstance(value, bytes) else None
+            raise SerializationError(f"it can't be written as JSON: {error}.", hint=hint) from error
 
 
 class JsonDeserializer:

@@ -186,6 +186,7 @@ async def test_an_unread_result_of_a_bulk_call_is_logged(
 WHOLE: list[tuple[dict[str, Any], type[AioprodError], str]] = [
     ({"values": [{"id": 1}, {"id": 2}]}, SerializationError, "is of type dict, and no serializer is set"),
     ({"values": ["text", 5]}, SerializationError, "is of type str, and no serializer is set"),
+    ({"values": [(b"key", b"value")]}, SerializationError, "keys= of send_many"),
     ({"values": [b"x" * 3000, b"x" * 4000]}, RecordTooLargeError, "max.request.size"),
     ({"values": [b"v"] * 2, "keys": ["a", "b"]}, SerializationError, "The key of a record"),
     ({"values": [b"v"], "headers": {"a": b"b"}}, SerializationError, "Headers are of type dict"),
