@@ -78,6 +78,9 @@ def test_the_report_for_people_begins_as_that_of_kafkas_tool(
     assert said.startswith("20 records sent, ")
     assert " ms 99.9th." in said
     assert "CPU time" in said
+    assert "the latencies are mostly the time in this client's own buffer" in said
+    assert perf(cluster, "--records", "20", "--rate", "1000") == 0
+    assert "own buffer" not in capsys.readouterr().out
 
 
 def test_values_are_the_lines_of_a_payload_file(cluster: FakeClusterThread, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_the_report_for_people(cluster: FakeClusterThread, tmp_path: Path, capsy
     assert produce(cluster, file(tmp_path, "a\n")) == 0
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("1 record delivered to t, 0.0 MB in ")
+    assert said.err.startswith("1 record delivered to t, 1 byte in ")
 
 
 # --- what is wrong

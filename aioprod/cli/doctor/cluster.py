@@ -36,7 +36,10 @@ async def check_cluster(
                 findings.add("controller", "cluster", "warning", "There is no controller at the moment.", advice)
             else:
                 findings.add(
-                    "controller", "cluster", "ok", f"Broker {cluster.controller.id} is or reaches the controller."
+                    "controller",
+                    "cluster",
+                    "ok",
+                    f"Broker {cluster.controller.id} is the controller, or forwards to it.",
                 )
             await _check_partitions(findings, admin, cluster.nodes)
     except (AioprodError, TimeoutError, OSError) as error:

@@ -55,6 +55,11 @@ def parts(found: Mapping[str, Any]) -> list[Part]:
     gap = "" if found["loop_gap_ms"] is None else f", the event loop was busy for {found['loop_gap_ms']:.1f} ms at most"
     memory = "" if found["peak_rss_mb"] is None else f", {found['peak_rss_mb']:,.0f} MB of memory at most"
     said.append(f"In {found['seconds']:.1f} s this process took {found['cpu_s']:.2f} s of CPU time{memory}{gap}.")
+    if found["config"]["rate"] is None and not found["config"]["e2e"]:
+        said.append(
+            "Sent as fast as possible: the latencies are mostly the time in this client's own buffer. Measure them "
+            "at a --rate of every day."
+        )
     if found["failed"]:
         errors = ", ".join(f"{count:,} x {name}" for name, count in found["errors"].items())
         said.append(f"{found['failed']:,} records failed: {errors}.")

@@ -29,6 +29,7 @@ _DEFAULTS: Final = {"client.id": "aioprod-produce", "batch.size": 131_072, "ling
 _TRANSACTION_MS: Final = 900_000
 """As long as brokers allow by default: a large file takes longer than a service's transaction."""
 _FINISH_S: Final = 30.0
+_MB_FROM: Final = 100_000
 """How long the outcome of what was sent is waited for when the input fails, or at Ctrl-C."""
 
 _EXAMPLES: Final = (
@@ -187,8 +188,13 @@ def _show(report: Report, seconds: float, given: Namespace, *, is_interrupted: b
     records = "1 record" if report.delivered == 1 else f"{report.delivered:,} records"
     sys.stderr.write(
         f"{records} delivered to {given.topic}{undone}{failed}, "
-        f"{report.sent_bytes / 1e6:,.1f} MB in {seconds:.2f} s ({rate:,.0f} a second)\n"
+        f"{_size(report.sent_bytes)} in {seconds:.2f} s ({rate:,.0f} a second)\n"
     )
+
+
+def _size(count: int) -> str:
+    """Bytes of values; some lines have too few for MB."""
+    return f"{count / 1e6:,.1f} MB" if count >= _MB_FROM else "1 byte" if count == 1 else f"{count:,} bytes"
 
 
 def _document(report: Report, seconds: float, topic: str, is_interrupted: bool) -> dict[str, Any]:
