@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 import pickle
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -154,3 +155,8 @@ def test_the_names_at_the_top_are_those_of_their_rooms() -> None:
     assert aioprod.Member is Member
     assert aioprod.read.__module__ == "aioprod.reader.reader"
     assert aioprod.AioprodError is aioprod.errors.AioprodError
+
+
+@pytest.mark.parametrize("kind", [Producer, Admin, Member, Reader])
+def test_a_signature_shows_no_private_argument(kind: type) -> None:
+    assert not [name for name in inspect.signature(kind).parameters if name.startswith("_")]

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 from aioprod.config import ProducerConfig
 from aioprod.producer import producer
 from aioprod.producer.callbacks import error_callback
-from aioprod.producer.unclosed import PRODUCER, Facade
 from aioprod.types import ErrorCallback
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from aioprod.options import InterceptorsOption, PartitionerOption, ProducerOptions, SerializerOption
-    from aioprod.producer.transactions.handle import TransactionHandle
 
-__all__ = ["Producer"]
+__all__ = ["Producer", "all_options"]
 
 
 class Producer(producer.Producer):
@@ -43,20 +41,27 @@ class Producer(producer.Producer):
         partitioner: PartitionerOption | None = None,
         interceptors: InterceptorsOption = (),
         on_error: ErrorCallback | None = None,
-        _handle: TransactionHandle | None = None,
-        _facade: Facade = PRODUCER,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        named = {
-            "key_serializer": key_serializer,
-            "value_serializer": value_serializer,
-            "partitioner_class": partitioner,
-            "interceptor_classes": _several(interceptors) or None,
-        }
-        given = {**options, **{name: value for name, value in named.items() if value is not None}}
-        super().__init__(
-            ProducerConfig.given(config, bootstrap_servers, given), error_callback(on_error), _handle, _facade
-        )
+        given = all_options(options, key_serializer, value_serializer, partitioner, interceptors)
+        super().__init__(ProducerConfig.given(config, bootstrap_servers, given), error_callback(on_error))
+
+
+def all_options(
+    options: Mapping[str, Any],
+    key_serializer: SerializerOption | None,
+    value_serializer: SerializerOption | None,
+    partitioner: PartitionerOption | None,
+    interceptors: InterceptorsOption,
+) -> dict[str, Any]:
+    """The options of a producer with those that are arguments of their own."""
+    named = {
+        "key_serializer": key_serializer,
+        "value_serializer": value_serializer,
+        "partitioner_class": partitioner,
+        "interceptor_classes": _several(interceptors) or None,
+    }
+    return {**options, **{name: value for name, value in named.items() if value is not None}}
 
 
 def _several(given: Any) -> tuple[Any, ...]:

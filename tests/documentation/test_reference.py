@@ -6,7 +6,6 @@ import importlib
 import re
 from types import ModuleType
 
-import griffe
 import pytest
 
 import aioprod
@@ -20,7 +19,6 @@ import aioprod.schema_registry
 import aioprod.spark
 import aioprod.testing
 import aioprod.transactions
-from documentation.private_arguments import PrivateArguments
 from tests.support.snippets import DOCS
 
 ENTRIES = re.findall(r"^::: (\S+)$", "".join(page.read_text() for page in DOCS.glob("reference/*.md")), re.MULTILINE)
@@ -70,11 +68,3 @@ def test_every_public_name_has_its_entry(module: ModuleType) -> None:
 def test_an_entry_is_there(entry: str) -> None:
     module, _, name = entry.rpartition(".")
     assert hasattr(importlib.import_module(module), name)
-
-
-def test_private_arguments_are_not_shown() -> None:
-    extensions = griffe.load_extensions(PrivateArguments)
-    loaded = griffe.load("aioprod.producer.facade", extensions=extensions)
-    shown = [parameter.name for parameter in loaded["Producer.__init__"].parameters]
-    assert shown[:3] == ["self", "bootstrap_servers", "config"]
-    assert "_handle" not in shown

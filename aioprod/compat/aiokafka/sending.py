@@ -13,7 +13,7 @@ from aioprod.core.budget import buffer_full
 from aioprod.core.transactions import TransactionState
 from aioprod.errors import AioprodError, ProducerClosedError, UnknownTopicError
 from aioprod.messages import MetadataRequest, MetadataResponse
-from aioprod.producer import Producer
+from aioprod.producer import Producer, producer
 from aioprod.producer.guard import State
 from aioprod.producer.unclosed import Facade
 from aioprod.records.builder import RECORD_OVERHEAD_MAX, RecordBatchBuilder, bound_of
@@ -35,7 +35,7 @@ class SendingProducer(Producer):
     __slots__ = ()
 
     def __init__(self, config: ProducerConfig) -> None:
-        super().__init__(config=config, _facade=Facade("AIOKafkaProducer", "stop"))
+        producer.Producer.__init__(self, config, None, facade=Facade("AIOKafkaProducer", "stop"))
 
     async def start(self) -> None:
         """Connect; a start that raised leaves the producer as new, unless it was closed meanwhile.

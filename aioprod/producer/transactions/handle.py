@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError
-from aioprod.producer.facade import Producer
+from aioprod.producer import producer
+from aioprod.producer.callbacks import error_callback
+from aioprod.producer.facade import Producer, all_options
 from aioprod.producer.transactions.participant import FIRST_IMPLICIT
 
 if TYPE_CHECKING:
@@ -66,14 +68,14 @@ class TransactionHandle:
             raise ConfigError(f"{given[0].replace('_', '.')} can't be given: the transaction's handle has it.")
         options["transactional_id"] = self.transactional_id
         options["transaction_timeout_ms"] = self.timeout_ms
-        return Producer(
-            bootstrap_servers,
-            config=config,
-            key_serializer=key_serializer,
-            value_serializer=value_serializer,
-            partitioner=partitioner,
-            interceptors=interceptors,
-            on_error=on_error,
-            _handle=self,
-            **options,
-        )
+        wanted = all_options(options, key_serializer, value_serializer, partitioner, interceptors)
+        return _Participant(ProducerConfig.given(config, bootstrap_servers, wanted), on_error, self)
+
+
+class _Participant(Producer):
+    """A producer whose transaction is a session's."""
+
+    __slots__ = ()
+
+    def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None, handle: TransactionHandle) -> None:
+        producer.Producer.__init__(self, config, error_callback(on_error), handle)
