@@ -6,9 +6,10 @@ TRANSACTION_ABORTABLE (KIP-890); 6 two-phase commit (KIP-939), still unstable an
 
 from __future__ import annotations
 
+from aioprod.errors import ProtocolError
 from aioprod.wire.schema import BOOL, INT16, INT32, INT64, STRING, Request, Response, wire
 
-__all__ = ["InitProducerIdRequest", "InitProducerIdResponse"]
+__all__ = ["InitProducerIdRequest", "InitProducerIdResponse", "check_identity"]
 
 
 class InitProducerIdResponse(Response):
@@ -43,3 +44,9 @@ class InitProducerIdRequest(Request[InitProducerIdResponse]):
     producer_epoch: int = wire(INT16, "3+", default=-1)
     enable2_pc: bool = wire(BOOL, "6+")
     keep_prepared_txn: bool = wire(BOOL, "6+")
+
+
+def check_identity(producer_id: int, epoch: int) -> None:
+    """Raise ProtocolError for an id or an epoch that no broker gives: both count from 0."""
+    if producer_id < 0 or epoch < 0:
+        raise ProtocolError(f"A broker gave epoch {epoch} of producer id {producer_id}, and neither can be negative.")

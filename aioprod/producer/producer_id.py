@@ -21,6 +21,7 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.messages import InitProducerIdRequest
+from aioprod.messages.init_producer_id import check_identity
 from aioprod.net.client import Client
 from aioprod.net.slow_calls import warn_if_start_is_slow
 
@@ -113,6 +114,7 @@ class ProducerIdKeeper:
                 denied.hint = f"{denied.hint} {_OFF}"
                 raise denied
             raise BrokerError(said, code=code, hint=_OFF)
+        check_identity(answer.producer_id, answer.producer_epoch)
         set_producer_id(self._accumulator, answer.producer_id, answer.producer_epoch, self._client.now())
 
     def renew(self) -> None:

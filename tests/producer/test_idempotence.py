@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,17 @@ async def test_start_gets_a_producer_id_and_batches_are_numbered(brokers: FakeCl
             await producer.send("t", b"%d" % n)
     producer_id = stamps(brokers)[0][0]
     assert stamps(brokers) == [(producer_id, 0, 0), (producer_id, 0, 1), (producer_id, 0, 2)]
+
+
+@pytest.mark.parametrize("wrong", [{"producer_id": -5}, {"producer_epoch": -7}])
+async def test_an_id_that_can_not_be_is_asked_for_again(brokers: FakeCluster, wrong: dict[str, int]) -> None:
+    brokers.create_topic("t")
+    brokers.fault(InitProducerIdRequest, edit=lambda answer: replace(answer, **wrong))
+    async with running(brokers, **BY_ONE) as producer:
+        await producer.send("t", b"0")
+        assert len(brokers.seen_of(InitProducerIdRequest)) == 2
+    assert stamps(brokers)[0][0] >= 0
+    assert stamps(brokers)[0][1] >= 0
 
 
 async def test_without_idempotence_there_is_none(brokers: FakeCluster) -> None:

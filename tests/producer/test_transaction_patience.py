@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -170,3 +173,15 @@ async def test_a_bug_is_not_taken_for_success(implicit: FakeCluster, monkeypatch
             await producer.commit_transaction()
         with pytest.raises(AioprodError, match="a bug"):
             await producer.begin_transaction()
+
+
+async def test_an_identity_that_can_not_be_is_a_lost_answer(cluster: FakeCluster) -> None:
+    wrong: dict[str, Any]
+    for wrong in ({"producer_id": -5}, {"producer_epoch": -7}):
+        cluster.fault(InitProducerIdRequest, edit=functools.partial(replace, **wrong))
+    cluster.fault(EndTxnRequest, edit=functools.partial(replace, producer_epoch=-7))
+    async with transacting(cluster) as producer:
+        for value in (b"0", b"1"):
+            async with producer.transaction():
+                await producer.send("t", value, partition=0)
+    assert await values(cluster) == [b"0", b"1"]

@@ -28,12 +28,15 @@ from aioprod.messages import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     EndTxnRequest,
+    EndTxnResponse,
     InitProducerIdRequest,
+    InitProducerIdResponse,
     ProduceRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
 from aioprod.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
+from aioprod.messages.init_producer_id import check_identity
 from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from aioprod.net.client import Client
@@ -148,9 +151,7 @@ class CoordinatorRequests:
             )
 
         message = ByVersion(InitProducerIdRequest, build)
-        answer = await self._request(
-            Step.INITIALIZE, message, deadline, self._coordinator, lambda answer: answer.error_code
-        )
+        answer = await self._request(Step.INITIALIZE, message, deadline, self._coordinator, _code_of_identity)
         identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         if named != before:
             # The abort of an open transaction raises the epoch as well.
@@ -286,7 +287,7 @@ class CoordinatorRequests:
         step = Step.COMMIT if committed else Step.ABORT
         message = request if raises_epoch else self._limited(request)
         try:
-            answer = await self._request(step, message, deadline, self._coordinator, lambda answer: answer.error_code)
+            answer = await self._request(step, message, deadline, self._coordinator, _code_of_end)
         except Rejected as rejected:
             if is_known or rejected.code != ErrorCode.INVALID_TXN_STATE:
                 raise
@@ -377,6 +378,20 @@ def _is_open(step: Step, code: ErrorCode | int) -> bool:
 
 def _said(step: Step, code: ErrorCode | int) -> str:
     return f"The coordinator answered {ErrorCode.said(code)} to the request to {step.value}"
+
+
+def _code_of_identity(answer: InitProducerIdResponse) -> int:
+    """The code of an answer with producer id and epoch; raises ProtocolError where these can't be."""
+    if answer.error_code == ErrorCode.NONE:
+        check_identity(answer.producer_id, answer.producer_epoch)
+    return answer.error_code
+
+
+def _code_of_end(answer: EndTxnResponse) -> int:
+    """The code of an answer that may have producer id and epoch of the next transaction; raises ProtocolError."""
+    if answer.error_code == ErrorCode.NONE and answer.producer_id >= 0:
+        check_identity(answer.producer_id, answer.producer_epoch)
+    return answer.error_code
 
 
 def _worst(codes: Iterable[int]) -> int:
