@@ -33,7 +33,7 @@ cdef class Batch:
     cdef public long long serial, record_bytes, producer_id, base_sequence
     cdef public double created, deadline
     cdef public int state, attempts, epoch
-    cdef public bint maybe_stored, sealed, stamped, compressing, on_wire, unanswered, retrying, released
+    cdef public bint maybe_stored, sealed, stamped, compressing, on_wire, unanswered, retrying, released, was_redirected
 
     cpdef Py_ssize_t withdraw(self, waiter) except -1
 

@@ -60,6 +60,7 @@ class Batch:
     answer was lost or said nothing about the log, so the records may be there. `unanswered`: they were given to a
     socket, and no answer has been read. `on_wire`: a connection may still read the bytes. `compressing`: a
     thread reads the bytes or will, so that the batch can't be sent yet. `released`: all waiters were completed.
+    `was_redirected`: it was retried at once, as its partition had moved.
     `base_sequence` is that of the first record, for `producer_id` and `epoch`, -1 for a batch that has none (see
     `core/sequences`); `stamped`: the sealed bytes say the same.
     """
@@ -91,6 +92,7 @@ class Batch:
         "topic_id",
         "unanswered",
         "waiters",
+        "was_redirected",
         "withdrawn",
     )
 
@@ -117,6 +119,7 @@ class Batch:
         self.unanswered = False
         self.retrying = False
         self.released = False
+        self.was_redirected = False
         self.producer_id = -1
         self.epoch = -1
         self.base_sequence = -1

@@ -190,8 +190,8 @@ class Outcomes:
         if isinstance(code, ErrorCode) and code.refreshes_metadata:
             self._refresh(batch, now)
         if verdict is Verdict.RETRY:
-            self._retry(batch, now)
             self._follow_hint(batch, answer, endpoints, now)
+            self._retry(batch, now)
             return
         self._fail_rejected(batch, answer, now)
 
@@ -248,7 +248,7 @@ class Outcomes:
     def _follow_hint(
         self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float
     ) -> None:
-        """Send to the newer leader at once, if the answer names one (KIP-951)."""
+        """Follow the newer leader, if the answer names one (KIP-951)."""
         partition = TopicPartition(batch.partition.topic.name, batch.partition.index)
         hint = answer.current_leader
         if hint.leader_id == batch.broker:
@@ -308,7 +308,9 @@ class Outcomes:
             return
         self._meters.retried(batch)
         leader = batch.partition.queue
-        has_moved = leader is not None and leader.node_id != batch.broker
+        # Once for each batch: brokers that name each other in turn would be sent it for ever without a pause.
+        has_moved = leader is not None and leader.node_id != batch.broker and not batch.was_redirected
+        batch.was_redirected = batch.was_redirected or has_moved
         delay_s = 0.0 if has_moved or is_orphan else self._backoff(batch.attempts - 1)
         if self._rules.is_transactional and batch.code in _NOT_JOINED and not batch.partition.is_established:
             delay_s = self._rules.join_pause_s(batch.attempts - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,18 @@ NO_REFRESH_SOON: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_ma
 
 def values(topic: FakeTopic) -> list[bytes | None]:
     return [record.value for record in topic.records()]
+
+
+def names(answer: ProduceResponse, leader: int, epoch: int) -> ProduceResponse:
+    """The answer of a broker that is not the leader, and names one."""
+    row = PartitionProduceResponse(
+        index=0,
+        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        base_offset=-1,
+        error_message=None,
+        current_leader=LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch),
+    )
+    return replace(answer, responses=(replace(answer.responses[0], partition_responses=(row,)),))
 
 
 # -- leaders ---------------------------------------------------------------------------------------------------------
@@ -46,25 +59,43 @@ async def test_a_broker_that_is_no_leader_and_names_itself_waits_for_the_backoff
     clock = ShiftedClock()
     epochs = iter(range(100, 200))
 
-    def names_itself(answer: ProduceResponse) -> ProduceResponse:
-        row = PartitionProduceResponse(
-            index=0,
-            error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            base_offset=-1,
-            error_message=None,
-            current_leader=LeaderIdAndEpoch(leader_id=1, leader_epoch=next(epochs)),
-        )
-        named = answer.responses[0]
-        return replace(answer, responses=(replace(named, partition_responses=(row,)),))
-
     async with running(brokers, clock=clock, **NO_REFRESH_SOON) as producer:
         await producer.partitions_for("t")
-        lying = brokers.fault(ProduceRequest, edit=names_itself, times=None)
+        lying = brokers.fault(ProduceRequest, edit=lambda answer: names(answer, 1, next(epochs)), times=None)
         future = producer.submit("t", b"v")
         await until(lambda: producer.metrics()["record_retry_total"])
         await turns(20)
         assert len(brokers.seen_of(ProduceRequest)) == 1
         lying.end()
+        pass_time(producer, clock, 100.0)
+        await future
+    assert values(topic)[-1] == b"v"
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+async def test_brokers_that_name_each_other_in_turn_wait_for_the_backoff(
+    three_brokers: FakeCluster, nodes: int
+) -> None:
+    brokers = three_brokers
+    topic = brokers.create_topic("t")
+    clock = ShiftedClock()
+    epochs = iter(range(100, 200))
+
+    def naming(leader: int) -> Callable[[ProduceResponse], ProduceResponse]:
+        return lambda answer: names(answer, leader, next(epochs))
+
+    async with running(brokers, clock=clock, **NO_REFRESH_SOON) as producer:
+        await producer.partitions_for("t")
+        lying = [
+            brokers.fault(ProduceRequest, edit=naming(node % nodes + 1), node=node, times=None)
+            for node in range(1, nodes + 1)
+        ]
+        future = producer.submit("t", b"v")
+        await until(lambda: producer.metrics()["record_retry_total"] == 2)
+        await turns(50)
+        assert len(brokers.seen_of(ProduceRequest)) == 2
+        for fault in lying:
+            fault.end()
         pass_time(producer, clock, 100.0)
         await future
     assert values(topic)[-1] == b"v"
