@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sized
 from typing import Any, Final
 
+from aioprod._user_code import raise_later
+
 __all__ = ["TEXT_MAX", "printable", "shown", "shown_address", "shown_error", "shown_names", "shown_record"]
 
 _SHOWN_MAX: Final = 16
@@ -36,7 +38,8 @@ def shown_error(error: BaseException) -> str:
     """The repr of what a user's code raised, on one line and cut; its type where the repr itself raises."""
     try:
         return printable(repr(error))
-    except Exception:  # An error must be shown whatever its class does.
+    except BaseException as raised:  # An error must be shown whatever its class does.
+        raise_later(raised)
         return f"<{type(error).__qualname__}>"
 
 

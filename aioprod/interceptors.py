@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from aioprod._logger import Logger
 from aioprod._user_code import raise_later
 from aioprod.config import close_instance, describe, instantiate
 from aioprod.errors import AioprodError, ConfigError
@@ -19,7 +19,7 @@ __all__ = ["Interceptors", "ProducerInterceptor"]
 
 PARTITION_MAX: Final = 2**31 - 1
 
-_logger = logging.getLogger("aioprod")
+_logger = Logger("aioprod")
 
 
 class ProducerInterceptor:

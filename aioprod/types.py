@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import logging
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
+from aioprod._logger import Logger
 from aioprod._shown import shown_record
 from aioprod.errors import AioprodError, DeliveryError, SendFailuresError, UsageError
 from aioprod.record_metadata import RecordMetadata
@@ -31,7 +31,7 @@ __all__ = [
     "no_value",
 ]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 _RAISED_MAX: Final = 100
 """Failures that one error holds: no reader looks at a million."""

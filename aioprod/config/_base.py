@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from aioprod._logger import Logger
 from aioprod.config._files import read_file
 from aioprod.config._properties import PropertyName, parse_properties
 from aioprod.config._setting import Setting, dotted
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from aioprod.config._other_clients import Role
 
-_logger = logging.getLogger("aioprod")
+_logger = Logger("aioprod")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

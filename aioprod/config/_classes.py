@@ -7,11 +7,11 @@ name that has a counterpart here. Nothing is imported before `load_class`.
 from __future__ import annotations
 
 import importlib
-import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from aioprod._logger import Logger
 from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError, ConfigError
 
@@ -22,7 +22,7 @@ Kind: TypeAlias = Literal[
     "serializer", "deserializer", "partitioner", "interceptor", "reporter", "assignor", "token provider"
 ]
 
-_logger = logging.getLogger("aioprod")
+_logger = Logger("aioprod")
 
 _JAVA_SERIALIZATION: Final = "org.apache.kafka.common.serialization."
 _JAVA_PRODUCER: Final = "org.apache.kafka.clients.producer."

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Callable
 from contextlib import suppress
 
+from aioprod._logger import Logger
 from aioprod.errors import RequestTimedOutError
 from aioprod.group.settings import MemberConfig
 from aioprod.net.session import Session
@@ -15,7 +15,7 @@ from aioprod.reader.broker_requests import all_topics
 
 __all__ = ["PatternSubscription"]
 
-_log = logging.getLogger("aioprod.group")
+_log = Logger("aioprod.group")
 
 
 class PatternSubscription:

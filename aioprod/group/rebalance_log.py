@@ -8,11 +8,12 @@ from itertools import groupby
 from typing import Final
 
 from aioprod._line_limit import LineLimit
+from aioprod._logger import Logger
 from aioprod.types import TopicPartition
 
 __all__ = ["RebalanceLog", "partitions_in_words"]
 
-log = logging.getLogger("aioprod.group")
+log = Logger("aioprod.group")
 
 _NAMED_MAX: Final = 20
 """How many partitions a line names."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from aioprod._logger import Logger
 from aioprod.group.explain import WaitCause
 
 __all__ = ["CHECK_INTERVAL_S", "REPEAT_S", "StallMonitor"]
 
-log = logging.getLogger("aioprod.group")
+log = Logger("aioprod.group")
 
 CHECK_INTERVAL_S: Final = 5.0
 """The time between two checks."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, TypeVar
 
+from aioprod._logger import Logger
 from aioprod.cluster import Metadata, MetadataUpdate
 from aioprod.errors import (
     AioprodError,
@@ -47,7 +48,7 @@ ResponseT = TypeVar("ResponseT", bound=Response)
 _ADVERTISED: Final = "the brokers name that address themselves (advertised.listeners)"
 _ADVERTISED_HINT: Final = "Check that the brokers' advertised.listeners can be reached from here."
 
-_logger = logging.getLogger("aioprod.net")
+_logger = Logger("aioprod.net")
 
 _EARLIEST: Final = 0.9
 """Each client refreshes its metadata after 90 to 100 % of `metadata.max.age.ms`."""
@@ -394,7 +395,7 @@ class Client(ClientListener):
         if not link.is_bootstrap:
             try:
                 self._listener.link_lost(link, error)
-            except Exception as bug:  # of any type: the link is lost already
+            except BaseException as bug:  # of any type: the link is lost already
                 self.unforeseen.failure(
                     f"The listener of the client, which was notified that {link.peer} is lost,", bug
                 )

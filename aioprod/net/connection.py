@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
+from aioprod._user_code import raise_later
 from aioprod.core.connection import Complete, Connection, Phase
 from aioprod.errors import AioprodError, BrokerConnectionError, ProtocolError
 from aioprod.messages.negotiation import ApiVersions, ByVersion
@@ -229,7 +230,7 @@ class BrokerConnection:
             data = [header, *parts]
             try:
                 self._transport.writelines(data if self.tls is None else _joined(data))
-            except Exception as error:  # the request fails with those before it, when the transport is closed
+            except BaseException as error:  # the request fails with those before it, when the transport is closed
                 self._abort_after(error)
                 return
             deadline = self._state.newest_deadline
@@ -285,7 +286,7 @@ class BrokerConnection:
             try:
                 self._state.worked(future.result(), self._clock())
                 self._advance()
-            except Exception as error:  # of any type: the requests in flight must fail
+            except BaseException as error:  # of any type: the requests in flight must fail
                 self._abort_after(error)
 
         if self._working is None:
@@ -343,7 +344,7 @@ class BrokerConnection:
             self._state.open(self._clock())
             self._owner.connection_made(self)
             self._write_own()
-        except Exception as error:  # asyncio would only log it
+        except BaseException as error:  # asyncio would only log it
             self.closed = True
             failure = self._internal(error)
             self._state.end_with(failure)
@@ -369,12 +370,12 @@ class BrokerConnection:
                     break
             if state.phase is not _READY or self._is_renewing:
                 self._advance()
-        except Exception as error:  # of any type: the requests in flight must fail
+        except BaseException as error:  # of any type: the requests in flight must fail
             self._abort_after(error)
         if self.is_ready:
             try:  # What `_report` does, without an object for the method: this is called for each response.
                 self._owner.connection_data(self)
-            except Exception as error:
+            except BaseException as error:
                 self._abort_after(error)
         elif state.phase is _READY and not self.closed:
             assert state.versions is not None
@@ -419,21 +420,21 @@ class BrokerConnection:
                 continue
             try:
                 exchange.complete(None, error)
-            except Exception as bug:  # the other requests must fail all the same
+            except BaseException as bug:  # the other requests must fail all the same
                 self._failed(self._internal(bug))
         self._gone.set_result(None)
         try:
             self._owner.connection_lost(self, None if self._shut else error)
-        except Exception as bug:  # asyncio would only log it
+        except BaseException as bug:  # asyncio would only log it
             self._failed(self._internal(bug))
 
     def _report(self, event: Callable[[BrokerConnection], None]) -> None:
         try:
             event(self)
-        except Exception as error:  # asyncio would only log it
+        except BaseException as error:  # asyncio would only log it
             self._abort_after(error)
 
-    def _abort_after(self, error: Exception) -> None:
+    def _abort_after(self, error: BaseException) -> None:
         """Abort after a protocol error or a bug: either way the position in the stream is lost."""
         if isinstance(error, AioprodError):
             self.abort(error)
@@ -442,7 +443,9 @@ class BrokerConnection:
         self.abort(failure)
         self._failed(failure)
 
-    def _internal(self, error: Exception) -> BrokerConnectionError:
+    def _internal(self, error: BaseException) -> BrokerConnectionError:
+        """The failure of this connection by an error of our own; a KeyboardInterrupt ends the loop after it."""
+        raise_later(error)
         failure = BrokerConnectionError(
             f"The connection to {self.peer} was aborted after an internal error: {type(error).__name__}."
         )

@@ -10,11 +10,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from aioprod._logger import Logger
 from aioprod.cluster import Node
 from aioprod.errors import (
     AioprodError,
@@ -52,7 +52,7 @@ _PERMANENT: Final = (ProtocolError, *_NEEDS_FIXING)
 _MISMATCHES: Final = 3
 """How many failures in a row must look like a listener of another security.protocol before it counts as one."""
 
-_logger = logging.getLogger("aioprod.net")
+_logger = Logger("aioprod.net")
 
 # Used for each request: looking up an enum member takes a microsecond before Python 3.12.
 _READY: Final = LinkState.READY

@@ -7,11 +7,11 @@ A frozen broker accepts a request and never answers. So a request without a resp
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Mapping
 from typing import Final
 
+from aioprod._logger import Logger
 from aioprod.cluster import Metadata, MetadataUpdate
 from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ErrorCode
 from aioprod.messages import MetadataRequest, MetadataResponse
@@ -27,7 +27,7 @@ HEDGE_S: Final = 0.5
 """How long a response may take before the request is hedged; doubled after each hedge, without jitter or limit."""
 
 
-_logger = logging.getLogger("aioprod.net")
+_logger = Logger("aioprod.net")
 
 
 class MetadataRefresh:

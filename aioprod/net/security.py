@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
+from aioprod._logger import Logger
 from aioprod.config import Password, SecurityConfig, Tokens, credentials_of, has_login, has_tls
 from aioprod.net.addresses import is_this_machine
 from aioprod.net.settings import Address, ClientSettings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["rotation_of", "security_of"]
 
-_logger = logging.getLogger("aioprod.net")
+_logger = Logger("aioprod.net")
 
 
 def security_of(settings: ClientSettings, random: Random) -> tuple[TlsContexts | None, Logins | None]:

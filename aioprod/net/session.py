@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from aioprod._live import Live, described, running_loop
 from aioprod._rights import Right, authorization_error
+from aioprod._shown import shown_error
 from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
 from aioprod.cluster.names import topic_name_error
 from aioprod.cluster.topic_errors import topic_error
@@ -160,7 +161,8 @@ class Session(ClientListener):
         """
         await self._waiters.wait(timeout_s, futures)
         if self._failure is not None:
-            raise AioprodError(f"The client of this {self._name} has failed: {self._failure!r}.") from self._failure
+            said = shown_error(self._failure)
+            raise AioprodError(f"The client of this {self._name} has failed: {said}.") from self._failure
         _ = self.client
 
     def notify(self) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from aioprod._logger import Logger
+
 __all__ = ["EVERY_S", "START_QUIET_S", "repeat_while_slow", "warn_if_start_is_slow"]
 
-_logger = logging.getLogger("aioprod.net")
+_logger = Logger("aioprod.net")
 
 START_QUIET_S: Final = 1.0
 """How long a start may take before the log says what it waits for: with a healthy cluster it takes milliseconds."""

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import logging
 
+from aioprod._logger import Logger
+from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError, BrokerConnectionError
 
 __all__ = ["Unforeseen"]
 
 _LOGGED_MAX = 100
 
-_logger = logging.getLogger("aioprod.net")
+_logger = Logger("aioprod.net")
 
 
 class Unforeseen:
@@ -22,10 +24,11 @@ class Unforeseen:
     def __init__(self) -> None:
         self._logged: set[str] = set()
 
-    def failure(self, what: str, error: Exception) -> AioprodError:
+    def failure(self, what: str, error: BaseException) -> AioprodError:
         """`what` failed by `error`: that itself if it is one of ours, else a BrokerConnectionError with it as cause."""
         if isinstance(error, AioprodError):
             return error
+        raise_later(error)
         failure = BrokerConnectionError(f"{what} failed by an internal error: {type(error).__name__}.")
         failure.__cause__ = error
         self.log(failure)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final, Protocol
 
+from aioprod._logger import Logger
 from aioprod.metrics.families import Family
 
 __all__ = ["Observed", "read_families"]
@@ -15,7 +15,7 @@ __all__ = ["Observed", "read_families"]
 _PATIENCE_S: Final = 5.0
 """How long a collection waits for an event loop that is busy; Prometheus itself waits for 10 s."""
 
-_logger = logging.getLogger("aioprod")
+_logger = Logger("aioprod")
 
 
 class Observed(Protocol):

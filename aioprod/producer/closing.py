@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from typing import Final
 
+from aioprod._logger import Logger
 from aioprod.config import ProducerConfig
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
@@ -16,7 +16,7 @@ from aioprod.producer.explain import Explainer, counted
 
 __all__ = ["CLOSE_QUIET_S", "CloseLimit", "Ending", "Remainder"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 CLOSE_QUIET_S: Final = 0.5
 """After so long a close says what it waits for: with brokers that answer it takes some milliseconds."""

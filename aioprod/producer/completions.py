@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from aioprod._logger import Logger
+from aioprod._shown import shown_error
 from aioprod._user_code import raise_later
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, ParkedRecord, Run
@@ -37,7 +39,7 @@ from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPa
 
 __all__ = ["Completions"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 
 def _references_of_a_local() -> int:
@@ -355,7 +357,8 @@ class Completions:
     ) -> None:
         """The outcome of a record could not be handed to its waiter, which gets the cause instead."""
         raise_later(cause)
-        message = f"The outcome of a record for topic {topic!r} could not be handed to its caller: {cause!r}."
+        said = shown_error(cause)
+        message = f"The outcome of a record for topic {topic!r} could not be handed to its caller: {said}."
         error = family(message, topic=topic, partition=partition)
         error.__cause__ = cause
         log.error("%s", error, exc_info=cause)

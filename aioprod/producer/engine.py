@@ -7,12 +7,12 @@ them, as they act on them; `OpenTransactionRules` looks them up on the engine wh
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from aioprod._logger import Logger
 from aioprod._shown import shown_error
 from aioprod._user_code import raise_later
 from aioprod.cluster import Cluster, PartitionInfo
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 _FAIL_S: Final = 10e-6
 """How long failing one record takes, interpreted: a generous estimate."""

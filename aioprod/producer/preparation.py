@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import logging
 from collections.abc import Awaitable
 from typing import Any, Final, TypeAlias
 
+from aioprod._logger import Logger
 from aioprod._shown import shown
 from aioprod.errors import AioprodError, InvalidRecordError, InvalidTopicError, SerializationError, UsageError
 from aioprod.interceptors import PARTITION_MAX, Interceptors
@@ -18,7 +18,7 @@ from aioprod.types import NO_VALUE, Headers, ProducerRecord, Timestamp, no_value
 __all__ = ["Preparation", "Prepared", "as_bytes", "partition_index", "seconds", "timestamp_ms"]
 
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 SECONDS_MAX = 10**11
 """A smaller number of milliseconds is a time before March 1973, and as a number of seconds one up to the year 5138."""

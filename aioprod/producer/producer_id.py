@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Final
 
+from aioprod._logger import Logger
 from aioprod._rights import IDEMPOTENT_WRITE, authorization_error
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.lifecycle import set_producer_id
@@ -27,7 +27,7 @@ from aioprod.net.slow_calls import warn_if_start_is_slow
 
 __all__ = ["ProducerIdKeeper"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 _OFF: Final = "Set enable.idempotence=false to do without."
 _ANY_TOPIC: Final = "WRITE on any topic, which is enough for brokers from 2.8 on"

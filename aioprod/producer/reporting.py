@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 
+from aioprod._logger import Logger
 from aioprod._user_code import raise_later
 from aioprod.config import ProducerConfig, close_instance, instantiate
 
 __all__ = ["Reporting"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 
 class Reporting:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from aioprod._logger import Logger
 from aioprod.errors import UsageError
 from aioprod.producer.closing import Ending
 from aioprod.producer.explain import counted
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PRODUCER", "Facade", "dropped", "loop_ended"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 
 class Facade(NamedTuple):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
+from aioprod._logger import Logger
 from aioprod.errors import ConfigError, SerializationError, UsageError
 from aioprod.schema_registry.caches import SingleFlight
 from aioprod.schema_registry.client import SchemaRegistry, given_registry
@@ -29,7 +29,7 @@ Framing: TypeAlias = Literal["prefix", "header"]
 Encode: TypeAlias = Callable[[Any], bytes]
 """A value's bytes, without framing; raises any Exception for a value that does not fit the schema."""
 
-_logger = logging.getLogger("aioprod")
+_logger = Logger("aioprod")
 
 
 class _Prepared(NamedTuple):

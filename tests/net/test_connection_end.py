@@ -140,13 +140,18 @@ async def test_a_bug_in_a_listener_is_reported_and_ends_the_connection() -> None
         assert isinstance(owner.error, BrokerConnectionError)
 
 
-async def test_a_bug_in_one_callback_does_not_keep_the_end_from_the_others() -> None:
+class OwnError(BaseException):
+    """What gevent's Timeout and pytest's exits are: no Exception."""
+
+
+@pytest.mark.parametrize("kind", [ValueError, OwnError])
+async def test_a_bug_in_one_callback_does_not_keep_the_end_from_the_others(kind: type[BaseException]) -> None:
     async with FakeCluster() as brokers, connected(brokers) as (connection, owner, _):
         brokers.fault(MetadataRequest, silent=True)
         told: list[AioprodError | None] = []
 
         def broken(body: Buffer | None, error: AioprodError | None) -> None:
-            raise ValueError("bug")
+            raise kind("bug")
 
         connection.send_parts(*parts_of(ALL, 9), broken)
         connection.send_parts(*parts_of(ALL, 9), lambda body, error: told.append(error))

@@ -36,11 +36,7 @@ def written() -> set[tuple[str, str]]:
         place = package / room
         for source in [place] if place.suffix else sorted(place.rglob("*.py")):
             tree = ast.parse(source.read_text())
-            names = dict(
-                re.findall(
-                    r'^(_?log|_logger|logger) = logging\.getLogger\("([\w.]+)"\)', source.read_text(), re.MULTILINE
-                )
-            )
+            names = dict(re.findall(r'^(_?log|_logger) = Logger\("([\w.]+)"\)', source.read_text(), re.MULTILINE))
             for call in ast.walk(tree):
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
                     of = call.func.value

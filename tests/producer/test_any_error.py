@@ -12,6 +12,7 @@ import pytest
 
 from aioprod import Producer, ProducerRecord, RecordMetadata
 from aioprod._build import COMPILED
+from aioprod._logger import Logger
 from aioprod.core.batch import Batch
 from aioprod.core.buffer_pool import BufferPool
 from aioprod.core.produce_request import ProduceEncoder
@@ -121,7 +122,10 @@ OPTIONS: dict[str, Callable[[], tuple[Trap, dict[str, Any]]]] = {
     "values": lambda: (Trap(), {}),
     "async values": lambda: (Trap(), {}),
     "metadata listener": lambda: (Trap(), {}),
+    "log of retries": lambda: (Trap(), {}),
+    "log of connections": lambda: (Trap(), {}),
 }
+LOGGERS = {"log of retries": "aioprod.producer", "log of connections": "aioprod.net"}
 
 
 def with_trap(trap: Trap, option: str, given: Any = None) -> tuple[Trap, dict[str, Any]]:
@@ -140,6 +144,11 @@ class Calls:
 
     def told(self, way: str, outcome: object) -> None:
         self.outcomes[way].append(outcome)
+
+    def failures(self) -> list[BaseException]:
+        """What the callers were told that is an error."""
+        told = [said for way in self.outcomes.values() for said in way]
+        return [said for said in told if isinstance(said, BaseException)]
 
     def delivered(self, metadata: object, error: object) -> None:
         self.told("send_nowait", metadata or error)
@@ -203,12 +212,37 @@ def run(scenario: Coroutine[Any, Any, None]) -> list[BaseException]:
     return left
 
 
+class Handler(logging.Handler):
+    """A handler of a user that lets its errors out, as those for remote logs do."""
+
+    def __init__(self, trap: Trap) -> None:
+        super().__init__()
+        self._trap = trap
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._trap.spring()
+
+
+@contextlib.contextmanager
+def handling(name: str | None, trap: Trap) -> Iterator[None]:
+    """With a handler that springs the trap at the first line of a logger."""
+    logger, handler = logging.getLogger(name or "aioprod.none"), Handler(trap)
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
 @pytest.mark.parametrize("place", OPTIONS)
 def test_what_a_users_code_raises(place: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     trap, options = OPTIONS[place]()
     raised: list[BaseException] = []
-    told: list[object] = []
+    told: list[BaseException] = []
 
     async def scenario() -> None:
         async with FakeCluster(1) as brokers:
@@ -227,8 +261,12 @@ def test_what_a_users_code_raises(place: str, caplog: pytest.LogCaptureFixture) 
                 if place == "metadata listener":
                     brokers.create_topic(f"u{number}")
                     await producer.partitions_for(f"u{number}")
+                if place in LOGGERS:
+                    brokers.fault(ProduceRequest, drop="before")
                 calls = Calls(producer, place, trap, topic)
                 await calls.all()
+                if place in LOGGERS:
+                    assert calls.failures() == [], kind
                 assert not trap.is_set, (kind, "was not raised")
                 expected = 0 if place == "on_error" else 1
                 assert {way: len(said) for way, said in calls.outcomes.items()} == {
@@ -237,21 +275,58 @@ def test_what_a_users_code_raises(place: str, caplog: pytest.LogCaptureFixture) 
                     "send_nowait": expected,
                     "send_many": 1,
                 }, kind
-                told.extend(said for way in calls.outcomes.values() for said in way)
+                told.extend(calls.failures())
                 assert producer.buffered == (0, 0), kind
                 assert (await producer.send(topic, b"after")).topic == topic
             report = await producer.close()
             assert report.undelivered == ()
             assert producer.buffered == (0, 0)
 
-    left = run(scenario())
+    with handling(LOGGERS.get(place), trap):
+        left = run(scenario())
     for error in raised:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             # Out of the loop once, unless it has left by the call that ran the user's code.
             assert left.count(error) + told.count(error) == 1
 
 
+class SpeechlessError(Exception):
+    """Its text can't be made."""
+
+    def __str__(self) -> str:
+        raise OwnError
+
+    __repr__ = __str__
+
+
+def test_ctrl_c_out_of_a_handler_where_no_loop_runs() -> None:
+    trap = Trap()
+    trap.error = KeyboardInterrupt()
+    with handling("aioprod.none", trap):
+        with pytest.raises(KeyboardInterrupt):
+            Logger("aioprod.none").warning("a line")
+        trap.error = SpeechlessError()
+        Logger("aioprod.none").warning("another")
+        assert not trap.is_set
+
+
 # --- our own code
+
+
+async def test_a_failure_whose_text_can_not_be_made() -> None:
+    async with FakeCluster(1) as brokers:
+        brokers.create_topic("t")
+        producer = new_producer(brokers.bootstrap)
+        await producer.start()
+        await producer.partitions_for("t")
+        accepted = producer.submit("t", b"v")
+        producer._engine.fail(SpeechlessError())
+        with pytest.raises(ProducerClosedError, match="The producer has failed: <SpeechlessError>"):
+            await producer.send("t", b"v")
+        with pytest.raises(AioprodError, match="the producer has failed: <SpeechlessError>"):
+            await accepted
+        await producer.close()
+
 
 IN_BOTH_BUILDS: list[tuple[object, str]] = [(Bulk, "complete"), (Failure, "error")]
 BY_ALLOCATION: list[tuple[object, str]] = [

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import count
 from typing import Any, Final
 
+from aioprod._logger import Logger
 from aioprod.compat.aiokafka.tokens import TokenAdapter
 from aioprod.compat.aiokafka.translation import as_kind
 from aioprod.config import ProducerConfig, settings_of
@@ -16,7 +16,7 @@ from aioprod.errors import ConfigError
 
 __all__ = ["DEFAULTS", "NO_MEANING", "producer_config", "unknown_option"]
 
-log = logging.getLogger("aioprod.compat")
+log = Logger("aioprod.compat")
 
 DEFAULTS: Final[Mapping[str, Any]] = {
     "loop": None,

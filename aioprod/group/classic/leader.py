@@ -6,11 +6,11 @@ the assignment. For large groups decoding and assigning are `Compute` steps.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from aioprod._logger import Logger
 from aioprod._shown import printable, shown_error
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ProtocolError, UsageError
@@ -24,7 +24,7 @@ from aioprod.types import TopicPartition
 
 __all__ = ["Leader", "encoded_assignment", "group_assignment", "is_cooperative", "user_data_of"]
 
-log = logging.getLogger("aioprod.group")
+log = Logger("aioprod.group")
 
 _LARGE: Final = 500
 """Members and partitions together from which on they are handled in a thread: that takes some milliseconds then."""

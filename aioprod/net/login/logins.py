@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import secrets
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from functools import partial
 from random import Random
 from typing import Final, Protocol
 
+from aioprod._logger import Logger
 from aioprod._shown import printable
 from aioprod.config import Password, SecurityConfig, credentials_of
 from aioprod.config._secrets import is_in_file
@@ -26,7 +26,7 @@ from aioprod.oauth_token import OAuthToken
 
 __all__ = ["Logins", "PasswordLogins", "TokenLogins", "refresh_at"]
 
-_logger = logging.getLogger("aioprod.net")
+_logger = Logger("aioprod.net")
 
 _NONCE_BYTES: Final = 24
 _REFRESH_RETRY_S: Final = 10.0

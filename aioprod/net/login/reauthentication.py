@@ -8,10 +8,10 @@ second connection takes over instead. An idle connection is not renewed: its ses
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from typing import TYPE_CHECKING, Final, Protocol
 
+from aioprod._logger import Logger
 from aioprod.errors import AioprodError
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
@@ -29,7 +29,7 @@ _IN_PLACE_S: Final = 1.25
 """Brokers reject a re-authentication within a second of the last one: for shorter sessions a second connection takes
 over."""
 
-_logger = logging.getLogger("aioprod.net")
+_logger = Logger("aioprod.net")
 
 
 class LoginSessionOwner(Protocol):

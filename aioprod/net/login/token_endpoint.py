@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +10,7 @@ from random import Random
 from typing import Final
 from urllib.parse import urlsplit
 
+from aioprod._logger import Logger
 from aioprod.config import SecurityConfig, credentials_of, read_file
 from aioprod.config._secrets import secret_of
 from aioprod.config._token_source import Grant, TokenEndpoint, path_of
@@ -32,7 +32,7 @@ from aioprod.oauth_token import OAuthToken
 
 __all__ = ["EndpointTokens"]
 
-_logger = logging.getLogger("aioprod.net")
+_logger = Logger("aioprod.net")
 
 _ASSERTION: Final = "sasl.oauthbearer.assertion"
 _HINTS: Final = {

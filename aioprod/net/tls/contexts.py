@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import os
 import ssl
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
+from aioprod._logger import Logger
 from aioprod.config import SecurityConfig
 from aioprod.config._secrets import secret_of
 from aioprod.errors import ConfigError, TlsError
@@ -24,7 +24,7 @@ from aioprod.net.tls.stores import key_store, trust_store
 
 __all__ = ["Files", "Tls", "TlsContexts"]
 
-_logger = logging.getLogger("aioprod.net")
+_logger = Logger("aioprod.net")
 
 _TIMEOUT_S: Final = 10.0
 _DAY_S: Final = 86400.0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from aioprod._logger import Logger
 from aioprod.errors import AioprodError, ConfigError, UsageError
 from aioprod.net.context import ClientContext
 from aioprod.net.link import BrokerLink
@@ -22,7 +22,7 @@ LOOK_S: Final = 60.0
 STABLE_S: Final = 5.0
 """How long files must be unchanged before they are read: several files are replaced one after the other."""
 
-_logger = logging.getLogger("aioprod.net")
+_logger = Logger("aioprod.net")
 
 
 class Rotation:

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from aioprod._line_limit import WINDOW_S, LineLimit
+from aioprod._logger import Logger
 from aioprod._user_code import raise_later
 from aioprod.config import describe
 from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["CallbackFaults"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 
 class CallbackFaults:

@@ -6,13 +6,14 @@ import logging
 from typing import Final
 
 from aioprod._line_limit import LineLimit
+from aioprod._logger import Logger
 from aioprod.core.batch import Batch
 from aioprod.core.partition import BrokerQueue, Partition
 from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["EventLog"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 PAUSE_S: Final = 60.0
 """The cause of a retry is logged again after this time without it, in seconds."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from aioprod._logger import Logger
 from aioprod.core.accumulator import Accumulator
 from aioprod.errors import AioprodError
 from aioprod.net.client import Client
@@ -17,7 +17,7 @@ from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["QUIET_S", "Outages"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 QUIET_S: Final = 10.0
 """How long no second warning about a broker is logged, in seconds; then one is, if it is still away or lost again."""

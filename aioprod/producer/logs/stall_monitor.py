@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from itertools import islice
 from typing import Final
 
+from aioprod._logger import Logger
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.partition import Partition, Topic
@@ -13,7 +13,7 @@ from aioprod.producer.explain import Explainer, counted, seconds_of
 
 __all__ = ["LINES_MAX", "StallMonitor"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 _STUCK_SHARE: Final = 0.25
 _STUCK_S_MIN: Final = 5.0

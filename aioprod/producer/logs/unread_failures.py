@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from aioprod._line_limit import WINDOW_S
+from aioprod._logger import Logger
 from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["UnreadFailures"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 KINDS_MAX: Final = 1000
 """So many kinds of failures are counted at a time; a kind is a place and a class of causes."""

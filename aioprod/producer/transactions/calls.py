@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from aioprod._logger import Logger
 from aioprod.config import ProducerConfig
 from aioprod.core.transactions import TransactionEvent, TransactionState
 from aioprod.errors import AioprodError, UsageError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TransactionalCalls"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 
 class NamesGroup(Protocol):

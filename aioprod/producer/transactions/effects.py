@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from aioprod._logger import Logger
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.lifecycle import reevaluate, set_producer_id
 from aioprod.core.partition import Partition
@@ -24,7 +24,7 @@ from aioprod.producer.unknown_topics import UnknownTopics
 
 __all__ = ["Effects", "Present"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 
 @dataclass(slots=True)

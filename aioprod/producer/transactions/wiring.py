@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final
 
 from aioprod._error_codes import ErrorCode
+from aioprod._logger import Logger
 from aioprod.core.batch import Batch
 from aioprod.core.partition import Partition
 from aioprod.core.transactions import TransactionEvent, TransactionState
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenTransactionRules", "end_in_time", "transactions_of"]
 
-log = logging.getLogger("aioprod.producer")
+log = Logger("aioprod.producer")
 
 _JOINING_S: Final = 0.02
 _JOINING_DOUBLINGS_MAX: Final = 3
