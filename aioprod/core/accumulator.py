@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from aioprod._user_code import raise_later
 from aioprod.cluster import Metadata
 from aioprod.cluster.names import topic_name_error
 from aioprod.core.batch import Batch, ParkedRecord
@@ -291,16 +291,19 @@ class Accumulator:
         self.budget.take(size, records)
         self.serial += records
         if batch.builder.position + SMALLEST_RECORD > self._full_position:
-            with suppress(Exception):
+            try:
                 self._finish_full(batch.partition, now)
+            except BaseException as error:
+                raise_later(error)
+                self._due(now)
 
     # --- batches
 
     def _open(self, partition: Partition, bound: int, now: float) -> Batch:
         builder = RecordBatchBuilder(self.pool.acquire(bound))
         batch = Batch(partition, builder, self.serial, now, now + self.settings.delivery_timeout_s)
-        partition.open = batch
         partition.topic.count_queued(partition.index, 1)
+        partition.open = batch
         try:
             if not self.incomplete:
                 self._due(batch.deadline)

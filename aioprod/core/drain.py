@@ -83,16 +83,18 @@ def is_prepared(accumulator: Accumulator, batch: Batch) -> bool:
 
 def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
     """The first queued batch of a partition goes in flight."""
-    batch = partition.queued.popleft()
+    batch = partition.queued[0]
+    # All that could fail comes first: until then the batch is queued.
+    if accumulator.sequences is not None and batch.base_sequence < 0:
+        accumulator.sequences.stamp(partition, batch)
     partition.topic.count_queued(partition.index, -1)
+    partition.queued.popleft()
     partition.in_flight += 1
     if partition.queue is not None:
         partition.round = partition.queue.round
     partition.retry_at = 0.0
     if batch.topic_id is None:
         batch.topic_id = partition.topic.topic_id
-    if accumulator.sequences is not None and batch.base_sequence < 0:
-        accumulator.sequences.stamp(partition, batch)
     batch.state = IN_FLIGHT
     batch.attempts += 1
     batch.on_wire = True

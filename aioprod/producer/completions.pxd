@@ -13,7 +13,7 @@ cdef Py_ssize_t SLICE_COST, FUTURE_COST, RUN_SLICE
 @cython.final
 cdef class Completions:
     cdef Accumulator _accumulator
-    cdef object _loop, _plain_future, _clock, _interceptors, _on_error, _faults, _unread, _rules, _memory_waiters, _scheduler, _queue
+    cdef object _loop, _plain_future, _clock, _interceptors, _on_error, _faults, _unread, _rules, _memory_waiters, _scheduler, _on_failure, _queue
     cdef Meters _meters
     cdef bint _intercepted, _scheduled
     cdef double _spent_s

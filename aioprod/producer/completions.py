@@ -70,6 +70,7 @@ class Completions:
     """Completes the records of done batches, in order, for a few milliseconds of each iteration of the loop.
 
     `memory_waiters` is notified when memory was freed, `rules` when accepted records fail before they got a partition.
+    `on_failure` is called with an error of our own that completed no record; what it is about is tried again.
     `report_unseen` has to be called every `HOUSEKEEPING_S` while `unseen` has futures.
     """
 
@@ -85,6 +86,7 @@ class Completions:
         meters: Meters,
         memory_waiters: MemoryWaiters,
         scheduler: Scheduler,
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         self._accumulator = accumulator
         self._loop = loop
@@ -100,6 +102,7 @@ class Completions:
         self._meters = meters
         self._memory_waiters = memory_waiters
         self._scheduler = scheduler
+        self._on_failure = on_failure
         self._queue: deque[Completion] = deque()
         self._scheduled = False
         self._spent_s = 0.0
@@ -172,8 +175,8 @@ class Completions:
         while self._queue and self._spent_s + hold_s < TURN_S:
             completion = self._queue[0]
             if self._step(completion):
-                self._queue.popleft()
                 self._close(completion)
+                self._queue.popleft()
             hold_s = self._clock() - start
         self._meters.held(hold_s)
         self._spent_s += hold_s
@@ -185,14 +188,17 @@ class Completions:
     def schedule(self) -> None:
         """Complete records in the next iteration of the loop."""
         if not self._scheduled:
-            self._scheduled = True
             self._loop.call_soon(self._next_turn)
+            self._scheduled = True
 
     def _next_turn(self) -> None:
         self._scheduled = False
         self._spent_s = 0.0
         if self._queue:
-            self.run()
+            try:
+                self.run()
+            except BaseException as error:
+                self._on_failure(error)
 
     def run_all(self) -> None:
         """Complete everything now: the producer closes."""
@@ -368,7 +374,8 @@ class Completions:
             self._set_error(waiter, error, lambda: ProducerRecord(topic, None, partition=partition))
 
     def _close(self, completion: Completion) -> None:
-        release(self._accumulator, completion.batch)
+        if not completion.batch.released:
+            release(self._accumulator, completion.batch)
         failure = completion.failure
         if failure is not None and completion.unwatched and self._on_error is None:
             whose = "" if completion.unwatched == completion.batch.records else f"{completion.unwatched} of them "

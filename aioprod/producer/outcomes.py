@@ -8,6 +8,7 @@ from typing import Final
 
 from aioprod._error_codes import ErrorCode
 from aioprod._rights import IDEMPOTENT_WRITE, Right, authorization_error
+from aioprod._user_code import raise_later
 from aioprod.cluster import Node
 from aioprod.cluster.topic_errors import deletion
 from aioprod.core.accumulator import Accumulator
@@ -422,9 +423,22 @@ class Outcomes:
         return len(batches) == FAILED_PER_TURN
 
     def fail_some(self, now: float, ending: Ending) -> bool:
-        """Fail up to `FAILED_PER_TURN` batches without outcome, as the producer ends; True if there are more."""
-        for batch in list(islice(self._accumulator.incomplete, FAILED_PER_TURN)):
-            if ending.cause is not None:
-                batch.cause = ending.cause
-            self.fail(batch, now, ending.of_batch(batch))
-        return bool(self._accumulator.incomplete)
+        """Fail up to `FAILED_PER_TURN` batches without outcome, as the producer ends; True if there are more.
+
+        An error of our own may be why it ends. That may have left a batch here although its outcome is known, or its
+        partition half changed, so that this ends in another error: nothing is sent any more, and the outcome counts.
+        """
+        incomplete = self._accumulator.incomplete
+        done = set(self._completions.batches())
+        for batch in list(islice(incomplete, FAILED_PER_TURN)):
+            if batch not in done and not batch.released:
+                if ending.cause is not None:
+                    batch.cause = ending.cause
+                try:
+                    self.fail(batch, now, ending.of_batch(batch))
+                except BaseException as error:
+                    if batch not in self._completions.batches():
+                        raise
+                    raise_later(error)
+            incomplete.pop(batch, None)
+        return bool(incomplete)

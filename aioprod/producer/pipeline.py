@@ -114,6 +114,7 @@ class Pipeline(ClientListener, BatchEvents):
             meters=meters,
             memory_waiters=self.memory_waiters,
             scheduler=self.scheduler,
+            on_failure=self._broken,
         )
         self.outcomes = Outcomes(
             settings,
@@ -158,7 +159,7 @@ class Pipeline(ClientListener, BatchEvents):
             clock=self._clock,
             turn=loop.call_soon,
             wake_at=self.scheduler.wake_at,
-            on_failure=self._on_failure,
+            on_failure=self._broken,
         )
 
     def _compressed(self, batch: Batch, error: Exception | None) -> None:
@@ -215,8 +216,13 @@ class Pipeline(ClientListener, BatchEvents):
     def _complete(self) -> None:
         try:
             self.completions.run()
-        except Exception as error:  # of our own making: no waiter may be left
-            self._on_failure(error)
+        except BaseException as error:
+            self._broken(error)
+
+    def _broken(self, error: BaseException) -> None:
+        """Fail by an error of our own making: no waiter may be left. A KeyboardInterrupt ends the loop after that."""
+        self._on_failure(error)
+        raise_later(error)
 
     # --- BatchEvents
 

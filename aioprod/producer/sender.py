@@ -120,7 +120,10 @@ class Sender:
             hold_s = self._clock() - start
         self._meters.held(hold_s)
         if self._scheduled:
-            self._turn(self._serve_scheduled)
+            try:
+                self._turn(self._serve_scheduled)
+            except BaseException as error:  # no memory: without this no queue would be drained again
+                self._on_failure(error)
 
     def refill(self, node_id: int) -> None:
         """Send what may be sent to this broker now: a response or a connection made room."""
@@ -133,7 +136,7 @@ class Sender:
         queue.scheduled = False
         try:
             self._serve(queue, self._clock())
-        except Exception as error:
+        except BaseException as error:
             self._on_failure(error)
 
     def _serve(self, queue: BrokerQueue, now: float) -> None:
@@ -254,7 +257,7 @@ class Sender:
                 batch.cause = error
                 self._outcomes.fail(batch, now, f"the batch could not be compressed: {error}")
                 self._completions.schedule()
-        except Exception as failure:
+        except BaseException as failure:
             self._on_failure(failure)
 
     def answered(self, sent: Sent, body: Buffer | None, error: AioprodError | None) -> None:
@@ -265,7 +268,7 @@ class Sender:
             self._busy_since = now
         try:
             self._apply(sent, body, error, now)
-        except Exception as failure:  # of our own making, as what the peer sent has been read: no waiter may be left
+        except BaseException as failure:  # of our own making, as what the peer sent was read: no waiter may be left
             self._on_failure(failure)
 
     def _apply(self, sent: Sent, body: Buffer | None, error: AioprodError | None, now: float) -> None:

@@ -149,6 +149,7 @@ def test_completions_have_one_time_slice_for_all_calls() -> None:
     asked: list[Callable[[], None]] = []
     harness = Harness()
     harness.lead({0: 1, 1: 1, 2: 1})
+    raised: list[BaseException] = []
     loop = cast(Any, SimpleNamespace(call_soon=asked.append, create_future=object))
     completions = Completions(
         harness.accumulator,
@@ -160,6 +161,7 @@ def test_completions_have_one_time_slice_for_all_calls() -> None:
         meters=Meters(topics_max=9),
         memory_waiters=MemoryWaiters(harness.accumulator.budget, loop, lambda: None, Counter("waits", "How long.")),
         scheduler=Scheduler(loop, lambda: 0.0),
+        on_failure=raised.append,
     )
     for partition in range(3):
         harness.batch(partition=partition)
@@ -176,3 +178,4 @@ def test_completions_have_one_time_slice_for_all_calls() -> None:
         asked.pop()()
     assert left == [2, 1, 0]
     assert completions.is_idle
+    assert raised == []
