@@ -29,8 +29,9 @@ _DEFAULTS: Final = {"client.id": "aioprod-produce", "batch.size": 131_072, "ling
 _TRANSACTION_MS: Final = 900_000
 """As long as brokers allow by default: a large file takes longer than a service's transaction."""
 _FINISH_S: Final = 30.0
-_MB_FROM: Final = 100_000
 """How long the outcome of what was sent is waited for when the input fails, or at Ctrl-C."""
+_MB_FROM: Final = 100_000
+"""Fewer bytes than this are shown as they are."""
 
 _EXAMPLES: Final = (
     ("seq 10 | aioprod produce numbers -b localhost:9092", "each line of a pipe as a record"),
@@ -193,7 +194,7 @@ def _show(report: Report, seconds: float, given: Namespace, *, is_interrupted: b
 
 
 def _size(count: int) -> str:
-    """Bytes of values; some lines have too few for MB."""
+    """Bytes of values, in MB where there are enough."""
     return f"{count / 1e6:,.1f} MB" if count >= _MB_FROM else "1 byte" if count == 1 else f"{count:,} bytes"
 
 
