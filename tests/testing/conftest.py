@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aioprod.testing.kafka.archive import archive_folder
 from tests.support import stand_in_java
 from tests.support.maven_repository import MavenRepository
 
@@ -42,9 +43,11 @@ def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def local_kafka(cache: Path, java_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """All that the local backend needs; gives the folder in which it makes its own."""
+    """All that the local backend needs; Java makes no archives. Gives the folder in which it makes its own."""
     for version in ("4.4.0", "3.9.1"):
-        (cache / f"kafka-{version}").mkdir(parents=True)
+        libs = cache / f"kafka-{version}"
+        libs.mkdir(parents=True)
+        archive_folder(java_home / "bin" / "java", libs).mkdir()
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))

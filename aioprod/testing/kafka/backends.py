@@ -14,7 +14,8 @@ from typing import Literal, Protocol
 from aioprod.errors import ConfigError
 from aioprod.testing.errors import KafkaUnavailableError
 from aioprod.testing.kafka import jars
-from aioprod.testing.kafka.cache import Progress
+from aioprod.testing.kafka.archive import class_archive
+from aioprod.testing.kafka.cache import Progress, log_progress
 from aioprod.testing.kafka.docker import DATA, DockerNode, docker_problem, image_name
 from aioprod.testing.kafka.local import LocalNode
 from aioprod.testing.kafka.reaper import Reaper
@@ -87,7 +88,9 @@ class LocalBackend:
 
     def __init__(self, version: str, progress: Progress | None) -> None:
         self._libs = jars.kafka_libs(version, progress)
-        self._java = jars.java(progress)
+        java = jars.java(progress)
+        archive = class_archive(java, self._libs, progress or log_progress)
+        self._java = [str(java), *([] if archive is None else [f"-XX:SharedArchiveFile={archive}"])]
         self._folder = Path(tempfile.mkdtemp(prefix="aioprod-kafka-"))
         self._nodes: list[LocalNode] = []
         self._reaper = Reaper()
@@ -99,7 +102,7 @@ class LocalBackend:
         node = LocalNode(
             node_id=node_id,
             folder=folder,
-            java=[str(self._java), *plan.java_options],
+            java=[*self._java, *plan.java_options],
             libs=self._libs,
             properties=plan.node_properties(node_id, str(folder / "data")),
             format_options=plan.format_options,

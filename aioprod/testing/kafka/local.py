@@ -27,8 +27,8 @@ _QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 class LocalNode:
     """One broker as a process with its files in `folder`; all methods block.
 
-    `java` is the command that starts a JVM, `libs` the folder of Kafka's jars; `changed` is called when a process was
-    started or has ended.
+    `java` is the command that starts a JVM, `broker_options` are for that of the broker alone, `libs` is the folder of
+    Kafka's jars; `changed` is called when a process was started or has ended.
     """
 
     node_id: int
@@ -39,6 +39,7 @@ class LocalNode:
     format_options: Sequence[str]
     cluster_id: str
     changed: Callable[[], None]
+    broker_options: Sequence[str] = ()
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -56,7 +57,7 @@ class LocalNode:
         with self._log.open("ab") as log:
             # In its own session, it gets no SIGINT from the terminal: the tests do, and then close the cluster.
             self._process = subprocess.Popen(
-                [*self._java_on_jars(), "kafka.Kafka", str(settings)],
+                [*self._java_on_jars(*self.broker_options), "kafka.Kafka", str(settings)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
