@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aioprod.testing import ToolError
+from aioprod.testing import KafkaUnavailableError, ToolError
 from aioprod.testing.kafka.cache import cache_folder, log_progress, once, run_tool
 
 
@@ -26,6 +27,27 @@ def test_the_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert cache_folder() == tmp_path / "xdg" / "aioprod"
     monkeypatch.setenv("AIOPROD_CACHE", str(tmp_path / "own"))
     assert cache_folder() == tmp_path / "own"
+
+
+def test_without_a_home_that_can_be_written_it_is_among_temporary_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("AIOPROD_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / f"aioprod-{os.getuid()}"
+    for _ in range(2):
+        assert cache_folder() == folder
+        assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o777)
+    with pytest.raises(KafkaUnavailableError, match="is not this user's alone"):
+        cache_folder()
+    folder.rename(tmp_path / "somebody's")
+    folder.symlink_to(tmp_path / "somebody's")
+    with pytest.raises(KafkaUnavailableError, match="is not this user's alone"):
+        cache_folder()
 
 
 def test_a_folder_is_built_once(tmp_path: Path) -> None:

@@ -6,13 +6,15 @@ import fcntl
 import logging
 import os
 import shutil
+import stat
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from aioprod.testing.errors import ToolError
+from aioprod.testing.errors import KafkaUnavailableError, ToolError
 
 __all__ = ["Progress", "cache_folder", "log_progress", "once", "run_tool"]
 
@@ -28,11 +30,32 @@ def log_progress(line: str) -> None:
 
 
 def cache_folder() -> Path:
-    """The folder of jars and runtimes: `$AIOPROD_CACHE`, else `aioprod` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    """The folder of jars and runtimes: `$AIOPROD_CACHE`, else `aioprod` in `$XDG_CACHE_HOME` or `~/.cache`.
+
+    Where the latter is not there and can't be made, it is `aioprod-<user id>` in the folder of temporary files. Raises
+    KafkaUnavailableError when that one could be written by somebody else.
+    """
     if own := os.environ.get("AIOPROD_CACHE"):
         return Path(own).absolute()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache").absolute() / "aioprod"
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "aioprod"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # RuntimeError: this user has no home
+        return _temporary_cache()
+    return folder
+
+
+def _temporary_cache() -> Path:
+    folder = Path(tempfile.gettempdir()).absolute() / f"aioprod-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    # Anybody may make a folder of this name: programs that are run must not come from there.
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise KafkaUnavailableError(
+            f"The cache folder can't be {folder}: it is not this user's alone, and the home can't be written.",
+            hint="Set AIOPROD_CACHE to a folder of yours.",
+        )
+    return folder
 
 
 def once(target: Path, build: Callable[[Path], None], progress: Progress) -> Path:
