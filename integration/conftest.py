@@ -9,21 +9,38 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
-from aioprod.testing import KafkaCluster, KafkaUnavailableError
+from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import running_cluster
 from integration.support.brokers import SharedClusters
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle
+from integration.support.missing import missing_for_apicurio, missing_for_brokers, missing_for_java
 
 # No JVM lives long enough here for the second compiler, which would take half of all their CPU time.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+_HERE: Final = Path(__file__).parent
+_OF_FIXTURES: Final = {"oracle": missing_for_java, "apicurio": missing_for_apicurio}
+_WITHOUT_BROKERS: Final = ("test_checker.py", "test_registry.py", "test_report.py")
 _CASES = pytest.StashKey[Counter[str]]()
 _FIGURES = pytest.StashKey[Figures]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tell what the tests here need of this machine: brokers, and what their fixtures start."""
+    for item in items:
+        if not item.path.is_relative_to(_HERE) or item.path.name in _WITHOUT_BROKERS:
+            continue
+        item.add_marker(pytest.mark.needs(missing=missing_for_brokers))
+        for name in _OF_FIXTURES.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.needs(missing=_OF_FIXTURES[name]))
 
 
 @pytest.fixture
@@ -75,12 +92,8 @@ def mortal_cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[JavaOracle]:
-    """Kafka's own classes, in one JVM for the whole run; without Java and a compiler its tests are left out."""
-    try:
-        oracle = JavaOracle()
-    except KafkaUnavailableError as error:
-        pytest.skip(f"no Java on this machine: {error}")
-    with oracle as running:
+    """Kafka's own classes, in one JVM for the whole run."""
+    with JavaOracle() as running:
         yield running
 
 

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from aioprod.testing import KafkaUnavailableError
-from aioprod.testing.kafka.jars import java, kafka_libs
+from integration.support.missing import missing_for_java
 from tests.support.snippets import ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
+@pytest.mark.needs(missing=missing_for_java)
 @pytest.mark.parametrize(
     ("target", "arguments", "printed"),
     [
@@ -34,11 +34,6 @@ MAKEFILE = (ROOT / "Makefile").read_text()
     ids=["orders on Postgres", "orders on SQLite", "copy_table", "word_count"],
 )
 def test_each_program_ends_well(target: str, arguments: str, printed: str) -> None:
-    try:
-        java()
-        kafka_libs()
-    except KafkaUnavailableError as error:
-        pytest.skip(f"no local Kafka, which these programs use: {error}")
     (module,) = re.findall(rf"^{target}:.*\n.*\n\t@\$\(BIN\)/python -m (\S+) \$\(ARGS\)$", MAKEFILE, re.MULTILINE)
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-m", module, *arguments.split()],

@@ -17,13 +17,13 @@ from rich.console import Console
 
 from aioprod import Admin, Producer
 from aioprod.routing.hashes import murmur2_partition
-from aioprod.testing import FakeSchemaRegistry, KafkaCluster, KafkaUnavailableError
-from aioprod.testing.kafka.jars import java, kafka_libs
+from aioprod.testing import FakeSchemaRegistry, KafkaCluster
 from examples import arrow_batches, asgi_service, bulk, custom_partitioner, fire_and_forget
 from examples.demo import __main__ as demo
 from examples.demo.screen import Screen
 from examples.demo.source import one_file
 from integration.support.clusters import MakeTopic
+from integration.support.missing import missing_for_java
 from integration.support.reading import stored
 from tests.support.snippets import PAGES, ROOT, snippets
 
@@ -175,12 +175,8 @@ def lines(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.needs(missing=missing_for_java)
 def test_the_demo_sends_a_file_of_yours(lines: Path) -> None:
-    try:
-        java()
-        kafka_libs()
-    except KafkaUnavailableError as error:
-        pytest.skip(f"no local Kafka, which the demo uses: {error}")
     ended = run("-m", "examples.demo", str(lines))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "Every record came back once" in ended.stdout

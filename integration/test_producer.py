@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import uvloop
 
 from aioprod import DeliveryReport, Producer, ProducerRecord, RecordMetadata, TopicPartition
 from aioprod.errors import (
@@ -276,8 +277,6 @@ async def test_close_at_once_reports_what_was_not_sent(kafka_cluster: KafkaClust
 
 
 def test_on_uvloop(kafka_cluster: KafkaCluster, kafka_topic: str) -> None:
-    uvloop = pytest.importorskip("uvloop")
-
     async def main() -> list[bytes | None]:
         async with Producer(kafka_cluster.bootstrap_servers, compression_type="lz4") as producer:
             await producer.send(kafka_topic, b"send")

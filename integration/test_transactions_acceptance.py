@@ -302,7 +302,7 @@ async def kill_and_thaw(
     return kills, thaws
 
 
-@pytest.mark.skipif(CLIENT != "aioprod", reason="only aioprod has shared transactions")
+@pytest.mark.needs(missing=lambda: None if CLIENT == "aioprod" else f"{CLIENT} has no shared transactions")
 async def test_batches_that_producers_share_are_written_once(
     trio: KafkaCluster, make_topic: MakeTopic, oracle: JavaOracle, figures: Figures
 ) -> None:

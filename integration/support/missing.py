@@ -1,0 +1,48 @@
+"""What this machine lacks for real brokers, Java and a schema registry: each is looked for once, and then fetched."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from aioprod.testing import KafkaUnavailableError
+from aioprod.testing.kafka.backends import choose_backend
+from aioprod.testing.kafka.jars import DEFAULT_VERSION, java, kafka_libs
+from integration.support.apicurio import apicurio_home
+
+__all__ = ["missing_for_apicurio", "missing_for_brokers", "missing_for_java"]
+
+
+@cache
+def missing_for_brokers() -> str | None:
+    """For brokers of AIOPROD_KAFKA; nothing where it names a backend, whose absence is an error then."""
+    if os.environ.get("AIOPROD_KAFKA", "auto") != "auto":
+        return None
+    try:
+        backend = choose_backend("auto", DEFAULT_VERSION, None)
+    except KafkaUnavailableError as error:
+        return str(error)
+    assert not isinstance(backend, tuple)
+    backend.close()
+    return None
+
+
+@cache
+def missing_for_java() -> str | None:
+    """For Kafka's own classes, and for programs that start local brokers."""
+    try:
+        java()
+        kafka_libs()
+    except KafkaUnavailableError as error:
+        return str(error)
+    return None
+
+
+@cache
+def missing_for_apicurio() -> str | None:
+    """For the registry; it is fetched with the Java that it needs."""
+    try:
+        apicurio_home()
+    except KafkaUnavailableError as error:
+        return str(error)
+    return None
