@@ -79,6 +79,8 @@ def broker_properties(
         "log.retention.ms": "-1",
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "4000",
+        # The controller would write an empty record twice a second, which every idle broker then works at.
+        "metadata.max.idle.interval.ms": "0",
         "num.network.threads": "2",
         "num.io.threads": "4",
         "background.threads": "2",
