@@ -16,13 +16,14 @@ from aioprod.errors import InvalidRecordError
 __all__ = ["ArrowArray", "ArrowArrayStream", "ArrowSchema", "Chunk", "Field", "Source", "open_source"]
 
 _CHILDREN_MAX: Final = 10_000
-"""A schema with more columns than this counts as broken."""
+_DEPTH_MAX: Final = 64
+"""A schema with more columns than this, or with types nested deeper, counts as broken."""
 
 
 class ArrowSchema(ctypes.Structure):
     """The type of an array, and of its parts."""
 
-    format: bytes
+    format: bytes | None
     name: bytes | None
     n_children: int
     children: Any
@@ -236,12 +237,16 @@ def _contents(capsule: object, name: bytes, kind: Any) -> Any:
     return structure
 
 
-def _field(schema: ArrowSchema) -> Field:
+def _field(schema: ArrowSchema, depth: int = 0) -> Field:
+    if depth == _DEPTH_MAX:
+        raise InvalidRecordError(f"An Arrow schema nests types deeper than {_DEPTH_MAX} levels.")
+    if schema.format is None:
+        raise InvalidRecordError("An Arrow schema has a field without a type.")
     if not 0 <= schema.n_children <= _CHILDREN_MAX:
         raise InvalidRecordError(f"An Arrow schema says that it has {schema.n_children} children.")
     return Field(
         (schema.name or b"").decode(errors="replace"),
         schema.format.decode(errors="replace"),
-        tuple(_field(schema.children[index].contents) for index in range(schema.n_children)),
-        _field(schema.dictionary.contents) if schema.dictionary else None,
+        tuple(_field(schema.children[index].contents, depth + 1) for index in range(schema.n_children)),
+        _field(schema.dictionary.contents, depth + 1) if schema.dictionary else None,
     )

@@ -19,6 +19,7 @@ __all__ = [
     "is_timestamp",
     "number_column",
     "pairs_column",
+    "takes_bytes",
     "timestamp_column",
     "type_name",
     "whole_bytes_column",
@@ -54,6 +55,9 @@ _PREFIXES: Final = {
 _ROWS_MAX: Final = 1 << 48
 _BYTES_MAX: Final = 1 << 56
 """No memory has so many. Below them, C computes places in a buffer without an overflow."""
+
+_BLOCKS_MAX: Final = 100_000
+"""A column of views into more buffers than this counts as broken."""
 
 
 def type_name(field: Field) -> str:
@@ -109,6 +113,11 @@ def is_integer(field: Field) -> bool:
 def is_timestamp(field: Field) -> bool:
     """Whether the values are times of any unit, with or without time zone, or int64, taken for milliseconds."""
     return field.format[:3] in _PER_SECOND and field.dictionary is None
+
+
+def takes_bytes(field: Field) -> bool:
+    """Whether each row takes memory in the buffers, beside a bit that says if it is null."""
+    return field.format != "n" and field.format.rstrip("0") != "w:"
 
 
 # --- the memory
@@ -202,7 +211,7 @@ def _bytes(field: Field, array: ArrowArray, first: int, length: int) -> BytesCol
         _check(width * (first + length) <= _BYTES_MAX)
         return BytesColumn(span, FIXED, width, _address(array, 1, width * length))
     if field.format.startswith("v"):
-        _check(array.n_buffers >= 3)
+        _check(3 <= array.n_buffers <= 3 + _BLOCKS_MAX)
         return BytesColumn(span, VIEWS, VIEW_SIZE, _address(array, 1, length), _view_blocks(array))
     _check(array.n_buffers == 3)
     if not length:
@@ -215,8 +224,12 @@ def _bytes(field: Field, array: ArrowArray, first: int, length: int) -> BytesCol
 def _view_blocks(array: ArrowArray) -> list[tuple[int, int]]:
     """Address and size of each buffer that views point into; the last buffer holds the sizes."""
     count = array.n_buffers - 3
-    sizes = _address(array, array.n_buffers - 1, count)
-    return [_block(array, 2 + block, _number(sizes, 8, block)) for block in range(count)]
+    sizes = NumberColumn(Span(0, count, 0), _address(array, array.n_buffers - 1, count), 8, False)
+    blocks = []
+    for block in range(count):
+        sizes.find(block)
+        blocks.append(_block(array, 2 + block, sizes.value))
+    return blocks
 
 
 def _block(array: ArrowArray, buffer: int, size: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from aioprod.routing.hashes cimport murmur2_of
 
 
 cdef bytes NO_HEADERS
-cdef Py_ssize_t LOOSE_OVERHEAD, ROW_COST, SLOW_ROW_COST, TOPIC_SLOTS, TOPICS_MAX
+cdef Py_ssize_t LOOSE_OVERHEAD, ROW_COST, SLOW_ROW_COST, PAIR_SIZE_MIN, TOPIC_SLOTS, TOPICS_MAX, TOPIC_NAME_LENGTH_MAX
 
 
 @cython.final
@@ -30,7 +30,7 @@ cdef class BulkColumns:
     cdef readonly object bulk, places, numbers, unknown
     cdef readonly Py_ssize_t at, accepted, needed
     cdef public long long timestamp
-    cdef Py_ssize_t _first, _length, _left
+    cdef Py_ssize_t _first, _start, _stop, _left
     cdef BytesColumn _value, _key, _topic
     cdef NumberColumn _partition
     cdef TimestampColumn _timestamp

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from aioprod._build import COMPILED
 from aioprod.arrow.columns import BytesColumn, NumberColumn, PairsColumn, TimestampColumn
+from aioprod.cluster.names import TOPIC_NAME_LENGTH_MAX
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
 from aioprod.core.bulk_values import BYTES_PER_TURN, BulkCall, count_runs, join_bulk
@@ -26,7 +27,10 @@ all of this in pure Python."""
 
 ROW_COST = 0 if COMPILED else BYTES_PER_TURN // ROWS_PER_TURN_SLOW
 SLOW_ROW_COST = BYTES_PER_TURN // ROWS_PER_TURN_SLOW
-"""What a row counts against `BYTES_PER_TURN` beside its bytes."""
+"""What a row, or a header, counts against `BYTES_PER_TURN` beside its bytes."""
+
+PAIR_SIZE_MIN = 2
+"""The bytes that a header takes at least."""
 
 TOPIC_SLOTS = 256
 TOPICS_MAX = 192
@@ -76,13 +80,12 @@ class KnownTopic:
 
 
 class BulkColumns:
-    """Neighbouring records of a bulk call that lie in columns.
+    """Neighbouring records of a bulk call that lie in columns: the rows from `start` to `stop`.
 
-    `first` is the index of the first row in the call; `places` has the partition of each record, -1 for those that are
-    not accepted, and `numbers` the number of its topic if there is a column of them. `at` is how many records have
-    been dealt with, `accepted` how many of them were accepted, `needed` the bytes that the next one did not
-    get, `unknown` the topic of the next one if its partitions are not known. `timestamp` (ms) is that of rows without
-    one; the caller keeps it up to date.
+    `first` is the index of the first of them in the call; `places` has the partition of each, -1 for those that are
+    not accepted, and `numbers` the number of its topic if there is a column of them. `at` is the next row to deal
+    with, `accepted` how many were accepted, `needed` the bytes that the next one did not get, `unknown` its topic if
+    the partitions of that are not known. `timestamp` (ms) is that of rows without one; the caller keeps it up to date.
     """
 
     __slots__ = (
@@ -93,10 +96,11 @@ class BulkColumns:
         "_known",
         "_known_count",
         "_left",
-        "_length",
         "_number",
         "_partition",
         "_scratch",
+        "_start",
+        "_stop",
         "_timestamp",
         "_topic",
         "_value",
@@ -111,13 +115,20 @@ class BulkColumns:
     )
 
     def __init__(
-        self, bulk: RowsCall, columns: RecordColumns, first: int, errors_by_topic: dict[str, AioprodError]
+        self,
+        bulk: RowsCall,
+        columns: RecordColumns,
+        start: int,
+        stop: int,
+        first: int,
+        errors_by_topic: dict[str, AioprodError],
     ) -> None:
         """`errors_by_topic` says of topics of the call why no record can go there; the caller adds to it."""
         self.bulk = bulk
         self.timestamp = 0
         self._first = first
-        self._length = columns.length
+        self._start = start
+        self._stop = stop
         self._value = columns.value
         self._key = columns.key
         self._topic = columns.topic
@@ -130,9 +141,9 @@ class BulkColumns:
         self._number = 0
         self._left = 0
         self._scratch = bytearray(256)
-        self.places = array("i", [-1]) * columns.length
-        self.numbers = array("i", [0]) * (0 if columns.topic is None else columns.length)
-        self.at = 0
+        self.places = array("i", [-1]) * (stop - start)
+        self.numbers = array("i", [0]) * (0 if columns.topic is None else stop - start)
+        self.at = start
         self.accepted = 0
         self.needed = 0
         self.unknown: str | None = None
@@ -150,18 +161,19 @@ class BulkColumns:
         self._left = BYTES_PER_TURN
         # What was known may have been forgotten since the last turn.
         self._known_count = TOPICS_MAX
-        while self.at < self._length:
+        while self.at < self._stop:
             try:
                 return self._append(accumulator, topic, now, granted)
             except AioprodError as error:
-                self.bulk.invalid(self._first + self.at, error)
+                # The frames in a traceback would take more memory than the rows.
+                self.bulk.invalid(self._first + self.at - self._start, error.with_traceback(None))
                 self.at += 1
                 self._left -= SLOW_ROW_COST
                 granted = False
         return True
 
     def _append(self, accumulator: Accumulator, topic: Topic | None, now: float, granted: bool) -> bool:
-        stop = self._length
+        stop = self._stop
         places = self.places
         numbers = self.numbers
         value = self._value
@@ -180,7 +192,7 @@ class BulkColumns:
             row = self.at
             if self._topic is not None:
                 topic = self._topic_of(accumulator, row, now)
-                numbers[row] = self._number
+                numbers[row - self._start] = self._number
             if topic is None:
                 return False
             value.find(row)
@@ -224,7 +236,7 @@ class BulkColumns:
                 bound,
             )
             join_bulk(batch, self.bulk)
-            places[row] = batch.partition.index
+            places[row - self._start] = batch.partition.index
             self.at += 1
             self.accepted += 1
         return True
@@ -245,7 +257,7 @@ class BulkColumns:
         budget = accumulator.budget
         end = start + min(self._left, budget.open_to - budget.used) - LOOSE_OVERHEAD
         first = self.at
-        stop = self._length
+        stop = self._stop
         if ROW_COST:
             stop = min(stop, first + self._left // ROW_COST)
         value = self._value
@@ -281,7 +293,7 @@ class BulkColumns:
         timestamp = self.timestamp
         end = min(self._left, accumulator.budget.open_to - accumulator.budget.used) - LOOSE_OVERHEAD
         first = row = self.at
-        stop = self._length
+        stop = self._stop
         if ROW_COST:
             stop = min(stop, first + self._left // ROW_COST)
         used: list[Partition] = []
@@ -310,7 +322,7 @@ class BulkColumns:
                     used.append(partition)
                 partition.uncounted += 1
                 partition.uncounted_bytes += taken
-                places[row] = index
+                places[row - self._start] = index
                 size += taken
                 row += 1
         finally:
@@ -325,7 +337,7 @@ class BulkColumns:
         count = stop - self.at
         index = batch.partition.index
         places = self.places
-        for row in range(self.at, stop):
+        for row in range(self.at - self._start, stop - self._start):
             places[row] = index
         self.at = stop
         self.accepted += count
@@ -341,6 +353,9 @@ class BulkColumns:
         if pairs.count <= 0:
             self._scratch[0] = 0
             return 1
+        # Lists of several rows may share their pairs: a row must not cost more than could be sent of it.
+        accumulator.check_size(topic, PAIR_SIZE_MIN * pairs.count)
+        self._left -= pairs.count * (1 + ROW_COST)
         names = pairs.names
         values = pairs.values
         size = varint_size(pairs.count)
@@ -376,6 +391,11 @@ class BulkColumns:
         assert column is not None
         if not column.find(row):
             raise InvalidTopicError("The topic of a record is null.")
+        if column.size > TOPIC_NAME_LENGTH_MAX:
+            # It is not even hashed: many rows may share one huge name.
+            raise InvalidTopicError(
+                f"The topic of a record has a name of {column.size} bytes: {TOPIC_NAME_LENGTH_MAX} are allowed."
+            )
         if self._known_count == TOPICS_MAX:
             self._known = [None] * TOPIC_SLOTS
             self._known_count = 0

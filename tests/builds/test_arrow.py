@@ -70,8 +70,14 @@ class First:
 
 
 @settings(max_examples=200)
-@given(batch=batches(), custom=st.booleans(), batch_size=st.sampled_from([100, 1000]), room=st.integers(1, 20_000))
-def test_rows(batch: pa.RecordBatch, custom: bool, batch_size: int, room: int) -> None:
+@given(
+    batch=batches(),
+    custom=st.booleans(),
+    batch_size=st.sampled_from([100, 1000]),
+    room=st.integers(1, 20_000),
+    skipped=st.integers(0, 3),
+)
+def test_rows(batch: pa.RecordBatch, custom: bool, batch_size: int, room: int, skipped: int) -> None:
     topic = None if "topic" in batch.schema.names else "t"
 
     def call(build: Build) -> object:
@@ -90,7 +96,9 @@ def test_rows(batch: pa.RecordBatch, custom: bool, batch_size: int, room: int) -
         chunk = source.next()
         bulk = Call(build)
         refusals = {"refused": errors.UnknownTopicError("refused")}
-        rows = build["aioprod.core.bulk_columns"].BulkColumns(bulk, schema.columns(chunk.array), 7, refusals)
+        columns = schema.columns(chunk.array)
+        start = min(skipped, columns.length)
+        rows = build["aioprod.core.bulk_columns"].BulkColumns(bulk, columns, start, columns.length, 7, refusals)
         rows.timestamp = 1000
         log: list[object] = []
         granted = False

@@ -17,6 +17,7 @@ from aioprod.arrow.views import (
     is_timestamp,
     number_column,
     pairs_column,
+    takes_bytes,
     timestamp_column,
     type_name,
 )
@@ -51,12 +52,15 @@ _KINDS: Final = {
 }
 """By the name of the column."""
 
+_ROWS_WITHOUT_BYTES_MAX: Final = 10_000
+"""Rows of a call for which the data holds no bytes at all: a few bytes can say that there are billions of them."""
+
 _UNSENT: Final = "offset"
 """Where a record was read; the broker gives it another one."""
 
 
 class ArrowSchema:
-    """The columns of Arrow data for `send_arrow`; raises InvalidRecordError for data that can't be records.
+    """The columns of Arrow data for one `send_arrow`; raises InvalidRecordError for data that can't be records.
 
     `topic` is the one that was given for all rows, if any.
     """
@@ -66,6 +70,7 @@ class ArrowSchema:
             raise InvalidRecordError(
                 f"send_arrow got Arrow data of type {type_name(field)}: give a record batch, a table or a data frame."
             )
+        self._rows = 0
         self._fields: dict[str, tuple[int, Field]] = {}
         for index, column in enumerate(field.children):
             self._add(index, column)
@@ -103,6 +108,13 @@ class ArrowSchema:
         """Views of the columns of an array of this schema; raises InvalidRecordError when it contradicts itself."""
         if has_null_rows(array):
             raise InvalidRecordError("Rows of the Arrow data are null as a whole.", hint="Drop them.")
+        self._rows += array.length
+        if self._rows > _ROWS_WITHOUT_BYTES_MAX and not any(takes_bytes(field) for _, field in self._fields.values()):
+            raise InvalidRecordError(
+                f"The Arrow data has {self._rows} rows in columns of nulls, or of values of size 0, only: "
+                f"{_ROWS_WITHOUT_BYTES_MAX} of them are allowed in one call.",
+                hint="Cast a column to binary, if you mean them.",
+            )
         column = dict(self._fields)
         # A column of nulls only is as good as none, but for the value, which must be there.
         for name, (_, field) in self._fields.items():

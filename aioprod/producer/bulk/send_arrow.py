@@ -29,6 +29,9 @@ _FETCH_ROWS: Final = 20_000
 _FETCH_S: Final = 0.005
 """What a worker thread reads of a stream at a time, so that small batches don't each cost a change of threads."""
 
+_ROWS_AT_ONCE: Final = 2**16
+"""Rows whose places are held beside those of the call, so that memory is not taken for all rows of an array at once."""
+
 _TURN_S: Final = 0.005
 """How long one turn of the loop may be spent on interceptors."""
 
@@ -55,6 +58,14 @@ async def send_arrow(engine: Engine, data: object, topic: str | None) -> SendRes
                         chunk.release()
             call.bulk.close()
             await call.bulk.future
+        except MemoryError as error:
+            count = len(call.bulk.partitions)
+            refused = InvalidRecordError(
+                f"There is not enough memory for the rows of the Arrow data after the first {count}.",
+                hint="Send fewer rows in one call.",
+            )
+            call.bulk.abandon(refused)
+            raise refused from error
         except BaseException as error:
             call.bulk.abandon(error)
             raise
@@ -125,9 +136,15 @@ class _Call:
                 self._engine.preparation.warn_of_seconds(self.bulk.topic, times.ms)
 
     async def _take_all(self, columns: RecordColumns) -> None:
+        for start in range(0, columns.length, _ROWS_AT_ONCE):
+            if start:
+                await asyncio.sleep(0)
+            await self._take_slice(columns, start, min(start + _ROWS_AT_ONCE, columns.length))
+
+    async def _take_slice(self, columns: RecordColumns, start: int, stop: int) -> None:
         engine = self._engine
         topic = self._topic
-        rows = BulkColumns(self.bulk, columns, len(self.bulk.partitions), self._topic_errors)
+        rows = BulkColumns(self.bulk, columns, start, stop, len(self.bulk.partitions), self._topic_errors)
         while True:
             rows.timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
             if self._feeder.append(rows, topic):
