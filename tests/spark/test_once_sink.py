@@ -231,6 +231,7 @@ def test_the_data_source_refuses_what_can_not_work(given: dict[str, str]) -> Non
 
 def test_both_topics_are_looked_up_before_any_task(cluster: FakeClusterThread, given: dict[str, str]) -> None:
     """The marker's may be another one than the rows'."""
+    cluster.state.auto_create = False
     cluster.create_topic("m", 1)
     for options in ({"marker.topic": "m", "topic": "absent"}, {"marker.topic": "absent"}, {"topic": "absent"}):
         source = AioprodSource({**given, "run.id": "june", **options})
