@@ -72,24 +72,18 @@ async def test_a_broker_that_is_no_leader_and_names_itself_waits_for_the_backoff
     assert values(topic)[-1] == b"v"
 
 
-@pytest.mark.parametrize("nodes", [2, 3])
-async def test_brokers_that_name_each_other_in_turn_wait_for_the_backoff(
-    three_brokers: FakeCluster, nodes: int
-) -> None:
+async def test_brokers_that_name_each_other_in_turn_wait_for_the_backoff(three_brokers: FakeCluster) -> None:
     brokers = three_brokers
     topic = brokers.create_topic("t")
     clock = ShiftedClock()
-    epochs = iter(range(100, 200))
+    epochs = iter(range(100, 10_000))
 
     def naming(leader: int) -> Callable[[ProduceResponse], ProduceResponse]:
         return lambda answer: names(answer, leader, next(epochs))
 
     async with running(brokers, clock=clock, **NO_REFRESH_SOON) as producer:
         await producer.partitions_for("t")
-        lying = [
-            brokers.fault(ProduceRequest, edit=naming(node % nodes + 1), node=node, times=None)
-            for node in range(1, nodes + 1)
-        ]
+        lying = [brokers.fault(ProduceRequest, edit=naming(3 - node), node=node, times=None) for node in (1, 2)]
         future = producer.submit("t", b"v")
         await until(lambda: producer.metrics()["record_retry_total"] == 2)
         await turns(50)
