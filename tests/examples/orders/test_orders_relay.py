@@ -94,7 +94,10 @@ def check(cluster: FakeClusterThread, count: int) -> None:
 async def test_a_relay_that_is_killed_loses_and_repeats_nothing(
     fake_cluster: FakeClusterThread, tmp_path: Path, request_kind: Any, takes_effect: bool
 ) -> None:
-    """The process gets SIGKILL while the brokers hold a request of its second life; they handle it then, or lose it."""
+    """The process gets SIGKILL while the brokers hold a request; they handle it then, or lose it.
+
+    What it asks for when it starts is a request of its second life.
+    """
     fake_cluster.create_topic("orders", partitions=3)
     settings = Settings(str(tmp_path / "orders.db"), fake_cluster.bootstrap)
     async with (
@@ -104,10 +107,11 @@ async def test_a_relay_that_is_killed_loses_and_repeats_nothing(
         await place(database, 5)
         process.start()
         await until_sent(database)
-        process.kill()
-        await place(database, 5)
         fault = fake_cluster.fault(request_kind, hold=True, drop=None if takes_effect else "before")
-        process.start()
+        if request_kind is InitProducerIdRequest:
+            process.kill()
+            process.start()
+        await place(database, 5)
         await asyncio.to_thread(fake_cluster.call, fault.reached.wait)
         process.kill()
         fake_cluster.call(fault.release)
