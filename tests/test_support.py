@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import socket
 import subprocess
 import sys
@@ -132,7 +133,7 @@ def test_a_lane_counts_its_tests_and_the_cpu_of_processes_that_nobody_waited_for
     monkeypatch.chdir(tmp_path)
     run = [sys.executable, "-m", "tests.support.lanes", "units"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    busy = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.3: pass'"
+    busy = f"{shlex.quote(sys.executable)} -c 'import time\nwhile time.process_time() < 0.3: pass'"
     ended = subprocess.run(
         [*run, f'echo 3 >>"$AIOPROD_LANE"; echo 4 >>"$AIOPROD_LANE"; ({busy} &); exit 5'], env=environment, check=False
     )

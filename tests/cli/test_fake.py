@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import signal
 import socket
 import subprocess
@@ -71,7 +72,7 @@ def test_what_is_not_kafka_is_turned_away_and_named() -> None:
 
 
 def test_more_clients_than_open_files_are_said_once() -> None:
-    command = ["/bin/sh", "-c", f"ulimit -n 40; exec {sys.executable} -m aioprod fake --port 0 --json"]
+    command = ["/bin/sh", "-c", f"ulimit -n 40; exec {shlex.quote(sys.executable)} -m aioprod fake --port 0 --json"]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=interruptible) as running,
         ExitStack() as clients,

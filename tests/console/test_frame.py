@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -115,7 +116,7 @@ def test_the_reader_of_a_pipe_may_leave() -> None:
     ],
 )
 def test_an_output_that_can_not_be_written(output: str, status: int, said: str) -> None:
-    command = f"{sys.executable} -m aioprod.cli partition key --partitions 12 {output}"
+    command = f"{shlex.quote(sys.executable)} -m aioprod.cli partition key --partitions 12 {output}"
     ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (status, said)
 
