@@ -32,7 +32,7 @@ class DescribeClusterResponse(Response):
     error_code: int = wire(INT16)
     error_message: str | None = wire(TEXT, nullable="0+", default=None)
     endpoint_type: int = wire(INT8, "1+", default=1)
-    cluster_id: str = wire(STRING)
+    cluster_id: str = wire(TEXT)
     controller_id: int = wire(INT32, default=-1)
     brokers: tuple[DescribeClusterBroker, ...] = wire(array(DescribeClusterBroker))
     cluster_authorized_operations: int = wire(INT32, default=-0x8000_0000)

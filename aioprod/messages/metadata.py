@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 
-from aioprod.wire.schema import BOOL, INT16, INT32, STRING, UUID, Request, Response, Struct, array, wire
+from aioprod.wire.schema import BOOL, INT16, INT32, STRING, TEXT, UUID, Request, Response, Struct, array, wire
 
 __all__ = [
     "MetadataRequest",
@@ -63,7 +63,7 @@ class MetadataResponse(Response):
 
     throttle_time_ms: int = wire(INT32, "3+", ignorable=True)
     brokers: tuple[MetadataResponseBroker, ...] = wire(array(MetadataResponseBroker))
-    cluster_id: str | None = wire(STRING, "2+", nullable="0+", default=None, ignorable=True)
+    cluster_id: str | None = wire(TEXT, "2+", nullable="0+", default=None, ignorable=True)
     controller_id: int = wire(INT32, "1+", default=-1, ignorable=True)
     topics: tuple[MetadataResponseTopic, ...] = wire(array(MetadataResponseTopic))
     cluster_authorized_operations: int = wire(INT32, "8-10", default=-0x8000_0000)

@@ -112,7 +112,7 @@ def test_python_types_and_wire_types_agree(kind: type[Message]) -> None:
 def test_what_a_broker_says_for_people_to_read_is_declared_as_text_that_is_only_shown(kind: type[Message]) -> None:
     if issubclass(kind, Response):
         said = {"error_message", "batch_index_error_message", "client_id", "client_host"}
-        said |= {"assignor_name", "protocol_data", "mechanisms"}
+        said |= {"assignor_name", "protocol_data", "mechanisms", "cluster_id"}
         fields = [field for struct in _structs_in(kind) for field in fields_of(struct) if field.name in said]
         assert [field.name for field in fields if field.type not in (TEXT, array(TEXT))] == []
 
