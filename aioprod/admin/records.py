@@ -50,13 +50,12 @@ class _Deletions(LeaderRequests[_Deletion, DeleteRecordsResponse]):
     async def run(self) -> None:
         """Delete all; raises the error of the first partition whose records can't be deleted."""
         while (answered := await self.next()) is not None:
-            deletions, response, _ = answered
             rows = {
                 TopicPartition(topic.name, row.partition_index): row
-                for topic in response.topics
+                for topic in answered.response.topics
                 for row in topic.partitions
             }
-            for one in deletions:
+            for one in answered.partitions:
                 row = rows.get(one.tp)
                 if row is None:
                     self.missing_in_response(one)

@@ -70,11 +70,27 @@ class FetchPositions:
     def add(self, tp: TopicPartition, offset: int) -> None:
         """Read a partition from this offset on; a negative one, EARLIEST or LATEST, is looked up first."""
         if offset < 0:
-            self._lookups[tp] = Lookup(tp, timestamp=offset)
-            self.start_lookups()
+            self._look_up(Lookup(tp, timestamp=offset))
         else:
-            self.starts[tp] = offset
-            self._add(Position(tp=tp, offset=offset, end=ENDLESS))
+            self._start(Position(tp=tp, offset=offset, end=ENDLESS))
+
+    def reset(self, one: Position, timestamp: int) -> None:
+        """Look up where to read the partition from on, in place of this position; not before its next try is due."""
+        self.remove(one.tp)
+        self._look_up(
+            Lookup(
+                one.tp,
+                timestamp=timestamp,
+                resets=one.failures,
+                failures=one.failures,
+                retry_at=one.retry_at,
+                last_error=one.last_error,
+            )
+        )
+
+    def _start(self, position: Position) -> None:
+        self.starts[position.tp] = position.offset
+        self._add(position)
 
     def _add(self, position: Position) -> None:
         self._positions[position.tp] = position
@@ -99,10 +115,14 @@ class FetchPositions:
 
     # --- lookups
 
+    def _look_up(self, one: Lookup) -> None:
+        self._lookups[one.tp] = one
+        self.start_lookups()
+
     def start_lookups(self) -> None:
         """Look offsets up in a task, if there are any to look up."""
         if self._lookups and (self._lookup_task is None or self._lookup_task.done()):
-            self._lookup_task = asyncio.get_running_loop().create_task(self._look_up())
+            self._lookup_task = asyncio.get_running_loop().create_task(self._look_up_all())
 
     def raise_lookup_error(self) -> None:
         """Raise the error that ended the lookups, if any, once."""
@@ -110,7 +130,7 @@ class FetchPositions:
             error, self._lookup_error = self._lookup_error, None
             raise error
 
-    async def _look_up(self) -> None:
+    async def _look_up_all(self) -> None:
         """Look offsets up until cancelled, also those that are added meanwhile."""
         try:
             async with Lookups(self._session, self._lookups.values(), self._isolation, patient=True) as lookups:
@@ -127,7 +147,7 @@ class FetchPositions:
     def _found(self, one: Lookup) -> None:
         if self._lookups.get(one.tp) is one and one.offset is not None:
             del self._lookups[one.tp]
-            self.add(one.tp, one.offset)
+            self._start(Position(tp=one.tp, offset=one.offset, end=ENDLESS, failures=one.resets))
             self._session.notify()
 
     async def close(self) -> None:

@@ -380,13 +380,11 @@ class Fetcher:
         self._reset_recreated_topics()
         if (answered := await self._leaders.round()) is None:
             return
-        positions, response = self._fetching.accept(answered), answered.response
-        if positions is None:
-            return
+        positions, response = self._fetching.accept(self._leaders, answered), answered.response
         self._note(positions, response)
         invalid = out_of_range(positions, response)
         valid = [one for one in positions if one not in invalid]
-        self._buffer.fill(self._fetching.batches_of(self._leaders, valid, response))
+        self._buffer.fill(self._fetching.batches_of(self._leaders, answered, valid))
         for one in invalid:
             self._reset(one, "its log does not have it (OFFSET_OUT_OF_RANGE)")
 
@@ -430,12 +428,11 @@ class Fetcher:
             code=ErrorCode.OFFSET_OUT_OF_RANGE,
             hint="Commit another offset, or set auto_offset_reset to earliest or latest.",
         )
+        self._leaders.retry_later(one, error)
         if self._reset_time is None:
-            self._leaders.retry_later(one, error)
             raise error
         # Records that were fetched before are still returned.
-        self._positions.remove(one.tp)
-        self._positions.add(one.tp, self._reset_time)
+        self._positions.reset(one, self._reset_time)
         self._session.notify()
 
 

@@ -62,11 +62,15 @@ class _Sent:
 
 
 class FetchSession:
-    """One broker's session; `id` is 0 where there is none, `epoch` counts the requests in it."""
+    """One broker's session; `id` is 0 where there is none, `epoch` counts the requests in it.
+
+    `is_complete`: the last request named all partitions, so that the broker waits for records.
+    """
 
     def __init__(self) -> None:
         self.id = 0
         self.epoch = _FULL_EPOCH
+        self.is_complete = True
         self._sent: dict[TopicPartition, _Sent] = {}
         self._names: dict[UUID, str] = {}
         self._is_full = True
@@ -110,6 +114,7 @@ class FetchSession:
             named.append(one)
         if not is_complete or len(sent) > len(positions):
             forgotten += self._forget(positions)
+        self.is_complete = is_complete
         return Plan(self.id, self.epoch, named, forgotten, is_complete)
 
     def _forget(self, positions: Iterable[Position]) -> list[tuple[TopicPartition, UUID]]:

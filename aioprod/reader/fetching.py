@@ -168,13 +168,18 @@ class Fetching:
             forgotten_topics_data=_forgotten(plan.forgotten),
         )
 
-    def accept(self, answer: Answer[Position, FetchResponse]) -> Sequence[Position] | None:
-        """The positions that the response is about; None if the broker rejected the session, so that it has nothing."""
+    def accept(
+        self, leaders: LeaderRequests[Position, FetchResponse], answer: Answer[Position, FetchResponse]
+    ) -> Sequence[Position]:
+        """The positions that the response is about; none if the broker rejected the session, so that it has nothing."""
         if self._sessions is None:
             return answer.partitions
         session, response = self._sessions[answer.node_id], answer.response
-        if not session.accept(ErrorCode.of(response.error_code), response.session_id):
-            return None
+        code = ErrorCode.of(response.error_code)
+        if not session.accept(code, response.session_id):
+            for one in answer.partitions:
+                leaders.rejected(one, code)
+            return ()
         if not session.is_partial or response.error_code:
             return answer.partitions
         rows = ((topic, row) for topic in response.responses for row in topic.partitions)
@@ -186,15 +191,25 @@ class Fetching:
         if self._sessions is not None:
             self._sessions[node_id].lost()
 
-    def batches_of(
-        self, leaders: LeaderRequests[Position, FetchResponse], positions: Sequence[Position], response: FetchResponse
-    ) -> Iterator[FetchedBatch]:
-        """The batches of a response, each moving the position of its partition.
+    def _is_early(self, answer: Answer[Position, FetchResponse]) -> bool:
+        """Whether it came well before the time for which a broker without records holds its answer back."""
+        is_held = self._sessions is None or self._sessions[answer.node_id].is_complete
+        return is_held and answer.received_at - answer.sent_at < self._config.fetch_max_wait_ms / 2000
 
+    def batches_of(
+        self,
+        leaders: LeaderRequests[Position, FetchResponse],
+        answer: Answer[Position, FetchResponse],
+        positions: Sequence[Position],
+    ) -> Iterator[FetchedBatch]:
+        """The batches of an answer about these positions, each moving its position.
+
+        If none is moved by an answer that could have, all partitions of the request are fetched again after a backoff.
         Raises what `LeaderRequests.rejected` and `parse_batches` raise.
         """
+        response = answer.response
         rows = _rows(positions, response)
-        without_records: list[Position] = []
+        is_early = self._is_early(answer)
         has_records = False
         for one in positions:
             if one.is_done:
@@ -205,26 +220,30 @@ class Fetching:
                 leaders.rejected(one, code)
             elif row is None:
                 leaders.missing_in_response(one)
-            else:
+            elif row.records:
                 before = one.offset
-                if row.records:
-                    try:
-                        yield from self._visible(one, row.records, row.aborted_transactions or ())
-                    except ProtocolError as error:
-                        leaders.retry_later(one, error)
-                        raise
-                if one.offset == before and (row.records or one.end < ENDLESS):
-                    without_records.append(one)
-                    continue
+                try:
+                    yield from self._visible(one, row.records, row.aborted_transactions or ())
+                except ProtocolError as error:
+                    leaders.retry_later(one, error)
+                    raise
                 if one.offset > before:
                     self._turns += 1
                     one.turn = self._turns
                     has_records = True
+                    leaders.succeeded(one)
+        if has_records and not leaders.has_failures:
+            return
+        for one in answer.partitions:
+            if one.is_done or one.retry_at > answer.sent_at:
+                # Nothing is left to fetch, or it has failed above.
+                continue
+            row = rows.get(one.tp)
+            # Others may have used up the size limit of the response: then it is fetched again at once.
+            if not has_records and (is_early or one.end < ENDLESS or (row is not None and row.records)):
+                leaders.retry_later(one, _no_records_error(one, row))
+            else:
                 leaders.succeeded(one)
-        if not has_records:
-            # Else others may have used up the size limit of the response: these are fetched again at once.
-            for one in without_records:
-                leaders.retry_later(one, _no_records_error(one, rows[one.tp]))
 
     def _visible(self, one: Position, records: Buffer, aborted: Iterable[AbortedTransaction]) -> Iterator[FetchedBatch]:
         hidden = _Hidden(aborted)
@@ -297,7 +316,9 @@ class _Hidden:
         return aborted or batch.is_control
 
 
-def _no_records_error(one: Position, row: PartitionData) -> AioprodError:
+def _no_records_error(one: Position, row: PartitionData | None) -> AioprodError:
+    if row is None:
+        return ProtocolError("its leader answered at once, and has nothing for it.")
     up_to = f"to {one.end}" if one.end < ENDLESS else "on"
     return ProtocolError(
         f"its leader has nothing from offset {one.offset} {up_to}, with a high watermark of {row.high_watermark} "

@@ -75,14 +75,17 @@ class _InFlight(NamedTuple, Generic[PartitionT, ResponseT]):
 
     task: asyncio.Task[ResponseT]
     partitions: Sequence[PartitionT]
+    sent_at: float
 
 
 class Answer(NamedTuple, Generic[PartitionT, ResponseT]):
-    """The response of a broker to a request for these partitions."""
+    """The response of a broker to a request for these partitions; both times in monotonic seconds."""
 
     partitions: Sequence[PartitionT]
     response: ResponseT
     node_id: int
+    sent_at: float
+    received_at: float
 
 
 class LeaderRequests(Generic[PartitionT, ResponseT]):
@@ -118,6 +121,8 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         self._by_leader: dict[int, list[PartitionT]] = {}
         self._topics: frozenset[str] = frozenset()
         self._failing: set[PartitionT] = set()
+        # When partitions that fail by one answer are due again, by their failures.
+        self._retry_times: dict[int, float] = {}
         self._purpose = purpose
         self._operation = operation
         self._patient = patient
@@ -158,6 +163,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         # One time for all: a retry that is not due when requests are sent must still be ahead when the wait is
         # computed.
         now = self._session.clock()
+        self._retry_times.clear()
         self._group()
         is_slow = self._session.clock() - now >= _SLICE_S
         while is_slow or not self._send(now):
@@ -168,9 +174,9 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         if node_id is None:
             await self._wait(now)
             return None
-        task, partitions = self._forget(node_id)
+        task, partitions, sent_at = self._forget(node_id)
         try:
-            return Answer(partitions, task.result(), node_id)
+            return Answer(partitions, task.result(), node_id, sent_at, now)
         except AioprodError as error:
             self._lost(node_id)
             if not isinstance(error, BrokerConnectionError):
@@ -203,10 +209,15 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
             if leader is not None:
                 self._by_leader.setdefault(leader.id, []).append(one)
         self._topics = frozenset(topics)
-        self._failing &= unfinished
+        self._failing = {one for one in unfinished if one.failures}
         self._follow_leaders()
 
     # --- results
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether the last answer about any partition was a failure."""
+        return bool(self._failing)
 
     def succeeded(self, one: PartitionT) -> None:
         """The partition has made progress: reset its failures."""
@@ -217,8 +228,12 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
             self._failing.discard(one)
 
     def retry_later(self, one: PartitionT, error: AioprodError) -> None:
-        """Send another request for the partition after the backoff."""
-        one.retry_at = self._session.clock() + self._session.backoff_s(one.failures)
+        """Send another request for the partition after the backoff, together with others that fail by this answer."""
+        now = self._session.clock()
+        retry_at = self._retry_times.get(one.failures, now)
+        if retry_at <= now:
+            retry_at = self._retry_times[one.failures] = now + self._session.backoff_s(one.failures)
+        one.retry_at = retry_at
         one.failures += 1
         one.last_error = error
         self._failing.add(one)
@@ -257,7 +272,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
             task = asyncio.get_running_loop().create_task(client.request(request, node_id=node_id))
             self._tasks.add(task)
             task.add_done_callback(self._ended)
-            self._in_flight[node_id] = _InFlight(task, partitions)
+            self._in_flight[node_id] = _InFlight(task, partitions, now)
             for one in partitions:
                 one.is_in_flight = True
         return True

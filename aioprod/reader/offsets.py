@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from aioprod.errors import ConfigError, ErrorCode
+from aioprod.errors import ConfigError, ErrorCode, ProtocolError
 from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse
 from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from aioprod.net.session import Session
@@ -22,6 +22,9 @@ At: TypeAlias = Literal["earliest", "latest"] | Timestamp
 
 LATEST: Final = -1
 EARLIEST: Final = -2
+
+ALL_OLDER: Final = -1
+"""The offset that a broker gives where all records are older than a time."""
 
 
 def timestamp_of(what: str, at: object) -> int:
@@ -41,10 +44,14 @@ def timestamp_of(what: str, at: object) -> int:
 
 @dataclass(slots=True, eq=False)
 class Lookup(PendingPartition):
-    """The lookup of a partition's `offset` at `timestamp` (ms, EARLIEST or LATEST): -1 where all records are older."""
+    """The lookup of a partition's `offset` at `timestamp` (ms, EARLIEST or LATEST): -1 where all records are older.
+
+    `resets` counts the lookups in a row whose offset was then out of range.
+    """
 
     timestamp: int = LATEST
     offset: int | None = None
+    resets: int = 0
 
     @property
     def is_done(self) -> bool:
@@ -85,19 +92,20 @@ class Lookups(LeaderRequests[Lookup, ListOffsetsResponse]):
         answered = await self.next()
         if answered is None:
             return None
-        lookups, response, _ = answered
         rows = {
             TopicPartition(topic.name, row.partition_index): row
-            for topic in response.topics
+            for topic in answered.response.topics
             for row in topic.partitions
         }
         done: list[Lookup] = []
-        for one in lookups:
+        for one in answered.partitions:
             row = rows.get(one.tp)
             if row is None:
                 self.missing_in_response(one)
             elif row.error_code != ErrorCode.NONE:
                 self.rejected(one, ErrorCode.of(row.error_code))
+            elif row.offset < 0 and (one.timestamp < 0 or row.offset != ALL_OLDER):
+                self.retry_later(one, ProtocolError(f"its leader gave offset {row.offset}."))
             else:
                 one.offset = row.offset
                 self.succeeded(one)

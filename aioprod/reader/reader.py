@@ -211,9 +211,8 @@ class Reader(SessionUser):
             session, positions, request, purpose="read", operation="READ", version=lambda: _FIXED
         ) as leaders:
             while (answered := await leaders.next()) is not None:
-                requested, response, _ = answered
-                await self._check_in_range(requested, response)
-                yield fetching.batches_of(leaders, requested, response)
+                await self._check_in_range(answered.partitions, answered.response)
+                yield fetching.batches_of(leaders, answered, answered.partitions)
 
     async def _check_in_range(self, positions: Sequence[Position], response: FetchResponse) -> None:
         """Raise BrokerError with the range of the log for an OFFSET_OUT_OF_RANGE, which does not contain it."""

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from aioprod.errors import AuthorizationError, BrokerError, CorruptRecordError, ErrorCode, ProtocolError
+from aioprod.group.fetcher import Fetcher
 from aioprod.messages import FetchRequest, FetchResponse, ListOffsetsRequest, MetadataRequest
+from aioprod.messages.fetch import EpochEndOffset
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, TopicPartition
@@ -80,6 +83,70 @@ async def test_a_broker_that_hangs_is_left_when_others_lead(monkeypatch: pytest.
         brokers.move_leader(TOPIC, 0, 2)
         assert (await given(waiting)).offset == 1
         held.release()
+
+
+def edited(**fields: Any) -> Callable[[FetchResponse], FetchResponse]:
+    """Answers whose partitions have these fields, and no records."""
+
+    def edit(answer: FetchResponse) -> FetchResponse:
+        topics = [
+            replace(topic, partitions=tuple(replace(row, records=None, **fields) for row in topic.partitions))
+            for topic in answer.responses
+        ]
+        return replace(answer, responses=tuple(topics))
+
+    return edit
+
+
+def backoffs_of(fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many failures in a row each backoff was for."""
+    asked: list[int] = []
+
+    def backoff_s(failures: int) -> float:
+        asked.append(failures)
+        return 0.001
+
+    monkeypatch.setattr(fetcher._session, "backoff_s", backoff_s)
+    return asked
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        edited(),
+        edited(preferred_read_replica=1),
+        edited(partition_index=7),
+        edited(diverging_epoch=EpochEndOffset(epoch=0, end_offset=0)),
+        edited(error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
+        lambda answer: replace(answer, responses=()),
+        lambda answer: replace(answer, error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=()),
+    ],
+    ids=["empty", "replica", "other partition", "diverging", "out of range", "none", "session"],
+)
+async def test_answers_at_once_that_move_no_position_are_followed_by_a_backoff_that_grows(
+    monkeypatch: pytest.MonkeyPatch, edit: Callable[[FetchResponse], FetchResponse]
+) -> None:
+    async with FakeCluster() as brokers, running_fetcher(brokers, fetch_max_wait_ms=60_000) as fetcher:
+        fill(brokers.create_topic(TOPIC).partitions[0], 1)
+        fetcher.add({FIRST: 0})
+        await take(fetcher, 1)
+        backoffs = backoffs_of(fetcher, monkeypatch)
+        brokers.fault(FetchRequest, edit=edit, times=4)
+        fill(brokers.topics[TOPIC].partitions[0], 1)
+        assert places(await take(fetcher, 1))[FIRST] in ([0], [1])
+        assert backoffs == [0, 1, 2, 3]
+
+
+async def test_no_backoff_follows_the_answers_of_an_idle_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
+        brokers.create_topic(TOPIC)
+        backoffs = backoffs_of(fetcher, monkeypatch)
+        fetcher.add({FIRST: 0})
+        waiting = asyncio.ensure_future(fetcher.next())
+        await until(lambda: len(brokers.seen_of(FetchRequest)) > 3)
+        fill(brokers.topics[TOPIC].partitions[0], 1)
+        assert (await given(waiting)).offset == 0
+        assert backoffs == []
 
 
 # --- topics

@@ -16,7 +16,7 @@ from aioprod.errors import AioprodError, CorruptRecordError, ErrorCode, Protocol
 from aioprod.messages import FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, PartitionData
 from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, decompressed
-from aioprod.reader.leaders import LeaderRequests
+from aioprod.reader.leaders import Answer, LeaderRequests
 from aioprod.reader.position import ENDLESS, Position
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, decompress
@@ -28,12 +28,16 @@ from tests.support.stored_batches import CONTROL_FLAG, marker, parsed, stored_ba
 TOPIC = "orders"
 TOPIC_ID = UUID(int=5)
 NODE = Node(1, "h", 9092)
+HELD_S = 0.5
+"""The time for which a broker waits for records."""
+NEXT_TRY = 100.0
 
 
 class Leaders(LeaderRequests[Position, FetchResponse]):
     """Notes the result of each partition."""
 
     def __init__(self) -> None:
+        self._failing = set()
         self.results: list[tuple[str, int]] = []
         self.errors: list[str] = []
 
@@ -43,9 +47,11 @@ class Leaders(LeaderRequests[Position, FetchResponse]):
     def retry_later(self, one: Position, error: AioprodError) -> None:
         self.results.append(("retry", one.tp.partition))
         self.errors.append(error.message)
+        one.retry_at = NEXT_TRY
 
     def rejected(self, one: Position, code: ErrorCode | int) -> None:
         self.results.append((f"rejected {int(code)}", one.tp.partition))
+        one.retry_at = NEXT_TRY
 
 
 def cluster_with(*, topic_id: UUID = TOPIC_ID, epoch: int = 3) -> Cluster:
@@ -86,13 +92,20 @@ def row(*batches: bytes, partition: int = 0, error_code: int = 0, aborted: Seque
     )
 
 
+def batches_of(
+    part: Fetching, leaders: Leaders, positions: Sequence[Position], response: FetchResponse, took_s: float = HELD_S
+) -> list[FetchedBatch]:
+    """What the response to a request for these positions gives."""
+    return list(part.batches_of(leaders, Answer(positions, response, 1, 0.0, took_s), positions))
+
+
 def values(batches: Sequence[FetchedBatch]) -> list[bytes | None]:
     return [record.value for fetched in batches for record in fetched.records()]
 
 
 def take(one: Position, *batches: bytes, aborted: Sequence[tuple[int, int]] = (), **options: Any) -> list[bytes | None]:
     """The values that one partition gives."""
-    return values(list(fetching(**options).batches_of(Leaders(), [one], answer(row(*batches, aborted=aborted)))))
+    return values(batches_of(fetching(**options), Leaders(), [one], answer(row(*batches, aborted=aborted))))
 
 
 # --- requests
@@ -145,7 +158,7 @@ def test_results_are_reported_by_partition() -> None:
     leaders = Leaders()
     rows = [row(stored_batch([b"a", b"b"])), row(partition=1), row(partition=2, error_code=6)]
     part = fetching()
-    assert values(list(part.batches_of(leaders, positions, answer(*rows)))) == [b"a", b"b"]
+    assert values(batches_of(part, leaders, positions, answer(*rows))) == [b"a", b"b"]
     assert leaders.results == [("succeeded", 0), ("rejected 6", 2), ("retry", 3)]
     assert [one.offset for one in positions] == [2, 0, 0, 0]
     assert positions[0].turn == 1
@@ -155,13 +168,13 @@ def test_results_are_reported_by_partition() -> None:
 def test_an_error_of_the_whole_response_is_reported_for_all() -> None:
     positions = [position(0, 7, end=20), position(1)]
     leaders = Leaders()
-    assert not list(fetching().batches_of(leaders, positions, answer(row(), row(partition=1))))
+    assert not batches_of(fetching(), leaders, positions, answer(row(), row(partition=1)))
     assert leaders.results == [("retry", 0), ("retry", 1)]
     assert leaders.errors[0] == (
         "its leader has nothing from offset 7 to 20, with a high watermark of 900 and a last stable offset of 800."
     )
     leaders = Leaders()
-    assert not list(fetching().batches_of(leaders, positions, answer(error_code=70)))
+    assert not batches_of(fetching(), leaders, positions, answer(error_code=70))
     assert leaders.results == [("rejected 70", 0), ("rejected 70", 1)]
 
 
@@ -169,13 +182,27 @@ def test_batches_that_all_lie_before_the_position_are_fetched_again_after_a_back
     positions = [position(0, 7, end=ENDLESS), position(1, end=ENDLESS)]
     leaders = Leaders()
     old = row(stored_batch([b"old"]))
-    assert not list(fetching().batches_of(leaders, positions, answer(old, row(partition=1))))
-    assert leaders.results == [("succeeded", 1), ("retry", 0)]
+    assert not batches_of(fetching(), leaders, positions, answer(old, row(partition=1)))
+    assert leaders.results == [("retry", 0), ("succeeded", 1)]
     assert leaders.errors[0].startswith("its leader has nothing from offset 7 on, with a high watermark of 900")
     # Another partition may have used up the size limit of the response.
     leaders = Leaders()
-    assert list(fetching().batches_of(leaders, positions, answer(old, row(stored_batch([b"new"]), partition=1))))
+    assert batches_of(fetching(), leaders, positions, answer(old, row(stored_batch([b"new"]), partition=1)))
     assert leaders.results == [("succeeded", 1)]
+
+
+def test_an_early_answer_that_moves_nothing_is_fetched_again_after_a_backoff() -> None:
+    leaders, positions = Leaders(), [position(0, 7, end=ENDLESS), position(1, end=ENDLESS)]
+    assert not batches_of(fetching(), leaders, positions, answer(row(), row(partition=1)), took_s=0.0)
+    assert leaders.results == [("retry", 0), ("retry", 1)]
+    # In a session an answer leaves out what it has nothing for.
+    left_out = Answer([position(end=ENDLESS)], answer(), 1, 0.0, 0.0)
+    assert not list(fetching().batches_of(leaders, left_out, []))
+    assert leaders.results[2:] == [("retry", 0)]
+    assert leaders.errors[2] == "its leader answered at once, and has nothing for it."
+    held = left_out._replace(sent_at=NEXT_TRY, received_at=NEXT_TRY + HELD_S)
+    assert not list(fetching().batches_of(leaders, held, []))
+    assert leaders.results[3:] == [("succeeded", 0)]
 
 
 def test_a_truncated_batch_is_fetched_again() -> None:
@@ -356,7 +383,7 @@ def test_any_log_in_any_chunks(steps: list[tuple[Any, ...]], begin: int, max_byt
     part, leaders = fetching(level=1), Leaders()
     found: list[bytes | None] = []
     while not one.is_done:
-        found += values(list(part.batches_of(leaders, [one], answer(log.answer(one.offset, max_bytes)))))
+        found += values(batches_of(part, leaders, [one], answer(log.answer(one.offset, max_bytes))))
     assert found == [value for offset, value in sorted(log.committed.items()) if offset >= begin]
     assert {told for told, _ in leaders.results} <= {"succeeded"}
 

@@ -58,7 +58,7 @@ async def step(leaders: Leaders) -> list[int] | None:
     answer = await leaders.next()
     if answer is None:
         return None
-    partitions, response, _ = answer
+    partitions, response = answer[:2]
     rows = {row.partition_index: row for row in response.topics[0].partitions}
     done = []
     for one in partitions:
@@ -152,6 +152,18 @@ async def test_an_error_that_may_pass_is_tried_again(code: ErrorCode) -> None:
         leaders, errands = await errands_for(session)
         assert await finish(leaders) == [[0], [], [], [1]]
         assert [one.failures for one in errands] == [0, 0]
+
+
+async def test_partitions_that_fail_by_one_answer_are_tried_again_by_one_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with FakeCluster() as brokers, running_session(brokers) as session:
+        brokers.create_topic(TOPIC, 20)
+        brokers.fault(ListOffsetsRequest, times=2, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        jitter = iter(range(1, 100))
+        monkeypatch.setattr(session, "backoff_s", lambda failures: next(jitter) * 0.002)
+        leaders, _ = await errands_for(session)
+        assert await finish(leaders) == [[], [], list(range(20))]
 
 
 @pytest.mark.parametrize(

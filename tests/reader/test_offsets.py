@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,3 +92,18 @@ async def test_errors_and_missing_rows_are_retried() -> None:
         assert len(brokers.seen_of(ListOffsetsRequest)) == 3
         with pytest.raises(UnknownTopicError):
             await topic_offsets(session, "nothing", "latest", "read_committed")
+
+
+@pytest.mark.parametrize(("at", "given"), [("latest", -1), ("earliest", -5), (1000, -5)])
+async def test_an_offset_that_no_log_has_is_asked_for_again_after_a_backoff(at: Any, given: int) -> None:
+    def edit(answer: ListOffsetsResponse) -> ListOffsetsResponse:
+        (topic,) = answer.topics
+        rows = tuple(replace(row, offset=given) for row in topic.partitions)
+        return replace(answer, topics=(replace(topic, partitions=rows),))
+
+    async with FakeCluster() as brokers, running_session(brokers) as session:
+        fill(brokers.create_topic("orders").partitions[0], 3)
+        brokers.fault(ListOffsetsRequest, edit=edit, times=2)
+        found = await topic_offsets(session, "orders", at, "read_uncommitted")
+        assert found == {TopicPartition("orders", 0): 3 if at == "latest" else 0}
+        assert len(brokers.seen_of(ListOffsetsRequest)) == 3
