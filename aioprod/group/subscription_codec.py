@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
+from aioprod.cluster.names import topic_name_error
 from aioprod.errors import ProtocolError
 from aioprod.group.assignors import Subscription
 from aioprod.messages.consumer_protocol import (
@@ -40,6 +41,7 @@ def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
 def decode_subscription(data: Buffer, group_instance_id: str | None = None) -> Subscription:
     """The subscription of a member; `group_instance_id` comes from JoinGroup itself. Raises ProtocolError."""
     message = _decoded(ConsumerProtocolSubscription, data)
+    _check_topics(message, message.topics, message.owned_partitions)
     return Subscription(
         message.topics,
         owned=_flat(message.owned_partitions),
@@ -59,8 +61,10 @@ def decode_assignment(data: Buffer) -> tuple[TopicPartition, ...]:
     """The assignment of a member; no bytes are an empty one. Raises ProtocolError."""
     if not len(data):
         return ()
-    topics = _decoded(ConsumerProtocolAssignment, data).assigned_partitions
+    message = _decoded(ConsumerProtocolAssignment, data)
+    topics = message.assigned_partitions
     check_count(sum(len(one.partitions) for one in topics))
+    _check_topics(message, [], topics)
     return _flat(topics)
 
 
@@ -86,7 +90,21 @@ def _decoded(kind: type[MessageT], data: Buffer) -> MessageT:
             raise ProtocolError(f"its version is {version}.")
         return decode(kind, min(version, kind.VERSIONS[1]), reader.rest())
     except ProtocolError as fault:
-        raise ProtocolError(f"A member of the group sent an invalid {kind.NAME}: {fault.message}") from fault
+        raise _invalid(kind.NAME, fault.message) from fault
+
+
+def _check_topics(message: Message, names: Iterable[str], topics: Sequence[PartitionsOfTopic]) -> None:
+    """Raise ProtocolError for names and partitions that no topic has: they would be looked up, read and logged."""
+    for name in [*names, *(one.topic for one in topics)]:
+        if (complaint := topic_name_error(name)) is not None:
+            raise _invalid(message.NAME, complaint)
+    for one in topics:
+        if min(one.partitions, default=0) < 0:
+            raise _invalid(message.NAME, f"topic {one.topic!r} has no partition {min(one.partitions)}.")
+
+
+def _invalid(name: str, why: str) -> ProtocolError:
+    return ProtocolError(f"A member of the group sent an invalid {name}: {why}")
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[PartitionsOfTopic, ...]:

@@ -23,7 +23,7 @@ FULL = Subscription(
     ("clicks", "orders"), owned=(CLICKS, ORDERS), generation=7, rack="a", user_data=b"hi", group_instance_id="one"
 )
 
-names = st.text("abc.-_", min_size=1, max_size=5)
+names = st.text("abc.-_", min_size=1, max_size=5).filter(lambda name: name not in {".", ".."})
 places = st.builds(TopicPartition, names, st.integers(0, 2**31 - 1))
 subscriptions = st.builds(
     Subscription,
@@ -106,6 +106,25 @@ def test_an_assignment_has_a_size_that_a_member_can_take_over() -> None:
     assert len(decode_assignment(encode_assignment(within))) == 100_000
     with pytest.raises(ProtocolError, match="is assigned 100,001 partitions, and reads 100,000 at most"):
         decode_assignment(encode_assignment([*within, TopicPartition("u", 0)]))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (TopicPartition("a\x1b\nERROR", 0), r"Topic 'a\\x1b\\nERROR' has a name with other characters"),
+        (TopicPartition("a" * 30_000, 0), "Topic 'aaaaaaaaaaaaaaaaaaaa'... has a name of 30000 characters"),
+        (TopicPartition("", 0), "A topic's name can't be empty"),
+        (TopicPartition("t", -1), "topic 't' has no partition -1"),
+    ],
+)
+def test_names_and_partitions_that_no_topic_has_are_an_error(wrong: TopicPartition, text: str) -> None:
+    with pytest.raises(ProtocolError, match=f"sent an invalid ConsumerProtocolAssignment: {text}"):
+        decode_assignment(encode_assignment([ORDERS, wrong]))
+    with pytest.raises(ProtocolError, match=f"sent an invalid ConsumerProtocolSubscription: {text}"):
+        decode_subscription(encode_subscription(Subscription(("orders",), owned=(wrong,))))
+    if wrong.partition == 0:
+        with pytest.raises(ProtocolError, match=text):
+            decode_subscription(encode_subscription(Subscription((wrong.topic,))))
 
 
 def test_what_sticky_assignors_say_of_themselves() -> None:
