@@ -37,6 +37,11 @@ class ErrorCode(IntEnum):
         """How to name it in a sentence: a newer broker's code has a number only."""
         return code.name if isinstance(code, ErrorCode) else f"error {code}"
 
+    @staticmethod
+    def is_unclear(code: ErrorCode | int) -> bool:
+        """Whether it does not say what is wrong, so that it may be this one broker, or pass."""
+        return code == ErrorCode.UNKNOWN_SERVER_ERROR or not isinstance(code, ErrorCode)
+
     UNKNOWN_SERVER_ERROR = (-1, False, False)
     NONE = (0, False, False)
     OFFSET_OUT_OF_RANGE = (1, False, False)

@@ -40,13 +40,15 @@ async def stable_offsets(
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """The committed offset of each partition in the group of `coordinator`, None where there is none.
 
-    While an open transaction may change it, the request is repeated until `deadline` (monotonic seconds). Raises
-    RequestTimedOutError then, which names the tool to end hanging transactions, AuthorizationError, BrokerError, and
-    UnsupportedVersionError for brokers before 2.5, which don't support that, unless they `may_be_old`.
+    While an open transaction may change it, and after a code that does not say what is wrong (`ErrorCode.is_unclear`),
+    the request is repeated until `deadline` (monotonic seconds). Raises RequestTimedOutError then, which names the tool
+    to end hanging transactions, AuthorizationError, BrokerError, and UnsupportedVersionError for brokers before 2.5,
+    which don't support that, unless they `may_be_old`.
     """
     requested = list(dict.fromkeys(partitions))
     tries = 0
     unstable: list[TopicPartition] = []
+    unclear: BrokerError | None = None
     while True:
         request = ByVersion(
             OffsetFetchRequest,
@@ -56,11 +58,18 @@ async def stable_offsets(
         try:
             response = await coordinator.request(request, deadline=deadline, error_of=_code_of)
         except RequestTimedOutError as error:
+            if unclear is not None:
+                raise RequestTimedOutError(unclear.message) from unclear
             raise (_unstable(coordinator.key, unstable) if unstable else error) from error.__cause__
-        found = _read(response, coordinator.key)
-        unstable = [tp for tp in requested if found[tp].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT]
-        if not unstable:
-            return {tp: _offset(found[tp], tp, coordinator.key) for tp in requested}
+        try:
+            found, unclear = _read(response, coordinator.key), None
+            unstable = [tp for tp in requested if found[tp].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT]
+            if not unstable:
+                return {tp: _offset(found[tp], tp, coordinator.key) for tp in requested}
+        except BrokerError as error:
+            if not ErrorCode.is_unclear(error.code):
+                raise
+            unclear = error
         await coordinator.pause(tries, deadline)
         tries += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from typing import Final
 
@@ -15,7 +16,9 @@ from aioprod.errors import (
     UnsupportedVersionError,
 )
 
-__all__ = ["is_retriable", "member_error", "static_membership_error"]
+__all__ = ["is_retriable", "log_retry", "member_error", "static_membership_error"]
+
+log = logging.getLogger("aioprod.group")
 
 _C: Final = ErrorCode
 _REASONS: Final = {
@@ -79,6 +82,11 @@ def static_membership_error(group_id: str) -> UnsupportedVersionError:
         f"A member of group {group_id!r} has a group.instance.id, and the group's coordinator is older than 2.3.",
         hint="group.instance.id needs brokers from 2.3 on: leave it out.",
     )
+
+
+def log_retry(error: AioprodError, failures: int) -> None:
+    """Log that a member tries again after a code that does not say what is wrong; the first time as a warning."""
+    log.log(logging.DEBUG if failures else logging.WARNING, "%s It tries again.", error.message)
 
 
 def is_retriable(error: AioprodError) -> bool:

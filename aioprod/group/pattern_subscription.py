@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from aioprod._logger import Logger
-from aioprod.errors import RequestTimedOutError
+from aioprod.errors import BrokerError, ErrorCode, RequestTimedOutError
 from aioprod.group.settings import MemberConfig
 from aioprod.net.session import Session
 from aioprod.reader.broker_requests import all_topics
@@ -73,8 +73,11 @@ class PatternSubscription:
         """The topics, None when no broker answered in time."""
         try:
             response = await all_topics(self._session, self._session.clock() + self._session.timeout_s)
-        except RequestTimedOutError as error:
+        except (RequestTimedOutError, BrokerError) as error:
+            if isinstance(error, BrokerError) and not ErrorCode.is_unclear(error.code):
+                raise
             _log.warning("The topics that match %r are not known yet: %s", pattern.pattern, error.message)
+            await asyncio.sleep(self._session.backoff_s(0))
             return None
         found = frozenset(
             topic.name

@@ -97,8 +97,8 @@ class Coordinator:
         response is lost or invalid: so a broker may process it more than once. `error_of` returns the error code of a
         response; codes other than COORDINATOR_RETRIABLE are left to the caller. `patience_s` is the timeout of one
         attempt, by default `request.timeout.ms`. Raises RequestTimedOutError with the last error, AuthorizationError or
-        BrokerError when the brokers don't name the coordinator, UnsupportedVersionError, and UsageError when the client
-        is closed.
+        BrokerError when the brokers say why they don't name the coordinator, UnsupportedVersionError, and UsageError
+        when the client is closed.
         """
         patience_s = self._client.settings.request_timeout_s if patience_s is None else patience_s
         tries = 0
@@ -233,9 +233,12 @@ class Coordinator:
         answered = f"the broker answered {ErrorCode.said(known)}"
         resource_type, then = _RIGHTS[self._key_type]
         rights = [Right("DESCRIBE", resource_type, self.key), Right(then, resource_type, self.key)]
-        raise authorization_error(f"{text}{answered}.", known, rights) or BrokerError(
-            f"{text}{(said or answered).rstrip('.')}.", code=known
-        )
+        failure = f"{text}{(said or answered).rstrip('.')}."
+        if ErrorCode.is_unclear(known):
+            unclear = BrokerConnectionError(failure)
+            self._client.unforeseen.log(unclear)
+            raise unclear
+        raise authorization_error(f"{text}{answered}.", known, rights) or BrokerError(failure, code=known)
 
     def _request_of(self, version: int) -> FindCoordinatorRequest:
         key_type = _KEY_TYPES[self._key_type]

@@ -241,11 +241,11 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
     def rejected(self, one: PartitionT, code: ErrorCode | int) -> None:
         """The leader answered with an error code: raise its error unless a retry may help."""
         self.retry_later(one, BrokerError(f"its leader answered {ErrorCode.said(code)}.", code=code))
-        is_waited_out = self._patient and code == ErrorCode.UNKNOWN_SERVER_ERROR
-        if not isinstance(code, ErrorCode) or not (code.retriable or is_waited_out):
+        may_pass = isinstance(code, ErrorCode) and code.retriable
+        if not may_pass and not (self._patient and ErrorCode.is_unclear(code)):
             what = f"Partition {one.tp.partition} of topic {one.tp.topic!r} could not be {self._purpose}"
             raise broker_error(what, code, [Right(self._operation, "topic", one.tp.topic)])
-        if code.refreshes_metadata:
+        if isinstance(code, ErrorCode) and code.refreshes_metadata:
             self._refresh_metadata([one.tp.topic])
 
     def missing_in_response(self, one: PartitionT) -> None:

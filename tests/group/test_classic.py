@@ -316,13 +316,27 @@ def test_joins_without_a_heartbeat_between_them_wait_for_a_backoff() -> None:
     driver.sends(JoinGroupRequest)
 
 
-def test_an_assignment_that_can_not_be_read_ends_the_member() -> None:
+def test_an_assignment_that_can_not_be_read_is_an_empty_one_and_the_member_joins_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     driver = Driver()
+    driver.join(P0)
+    driver.heartbeats(ErrorCode.REBALANCE_IN_PROGRESS)
     driver.revokes()
-    driver.receives_join()
+    driver.receives_join(generation_id=2)
     driver.member.response_received(SyncGroupResponse(assignment=b"?"), driver.now)
-    driver.left()
-    assert isinstance(driver.step(), Failed)
+    assert driver.revokes() == (P0,)
+    assert driver.steps[-1] == Revoke((P0,), is_lost=False)
+    assert driver.adds() == ()
+    (line,) = caplog.messages
+    assert line.startswith("Member of group 'g' is assigned nothing: A member of the group sent an invalid Consumer")
+    assert driver.revokes() == ()
+    assert driver.step() == Wait(driver.now + 0.1)
+    driver.now += 0.1
+    driver.receives_join(generation_id=3)
+    driver.receives_sync([P0])
+    assert driver.adds() == (P0,)
+    assert driver.step() == Wait(math.inf)
 
 
 # -- heartbeats
@@ -358,6 +372,33 @@ def test_an_answer_to_an_older_self_does_not_count() -> None:
     driver.receives_sync([P0])
     driver.adds()
     assert driver.member.owned == {P0}
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, 31_000])
+def test_codes_that_do_not_say_what_is_wrong_end_no_member(
+    code: ErrorCode | int, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = Driver()
+    driver.revokes()
+    driver.receives_join(code)
+    driver.now += 0.1
+    driver.receives_join()
+    driver.receives_sync([P0], code)
+    assert driver.revokes() == ()
+    assert driver.step() == Wait(driver.now + 0.1)
+    driver.now += 0.1
+    driver.receives_join()
+    driver.receives_sync([P0])
+    driver.adds()
+    driver.heartbeats(code)
+    assert driver.member.heartbeat_at == driver.now + 0.1
+    driver.heartbeats()
+    assert driver.step() == Wait(math.inf)
+    assert driver.member.owned == {P0}
+    assert caplog.messages == [
+        f"A member of group 'g' could not {purpose}: the coordinator answered {ErrorCode.said(code)}. It tries again."
+        for purpose in ("join the group", "get its assignment", "stay in the group")
+    ]
 
 
 def test_a_heartbeat_without_an_answer_is_sent_again_soon() -> None:
@@ -603,6 +644,7 @@ def test_every_answer_to_sync_group_is_understood(code: ErrorCode | int) -> None
         assert driver.adds() == ()
     elif meaning is Meaning.REJOIN:
         assert driver.revokes() == ()
+        driver.now += 0.1 if ErrorCode.is_unclear(code) else 0.0
         assert driver.sends(JoinGroupRequest).member_id == "me"
         assert driver.member.owned == {P0}
     elif meaning is Meaning.FATAL:

@@ -108,6 +108,19 @@ async def test_a_group_whose_offsets_can_not_be_fetched(code: ErrorCode, kind: t
             await start_offsets(coordinator, PLACES, in_time(session), auto_offset_reset="latest")
 
 
+@pytest.mark.parametrize("partition", [None, PLACES[0]])
+async def test_a_code_that_does_not_say_what_is_wrong_is_tried_again(partition: TopicPartition | None) -> None:
+    async with coordinated() as (brokers, session, coordinator):
+        brokers.state.groups[GROUP].offsets = {PLACES[0]: Committed(7)}
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+        brokers.fault(OffsetFetchRequest, error=code, partition=partition, times=2)
+        found = await start_offsets(coordinator, PLACES[:1], in_time(session), auto_offset_reset="latest")
+        assert found == {PLACES[0]: 7}
+        brokers.fault(OffsetFetchRequest, error=code, partition=partition, times=None)
+        with pytest.raises(RequestTimedOutError, match="its coordinator answered UNKNOWN_SERVER_ERROR"):
+            await start_offsets(coordinator, PLACES[:1], in_time(session, 0.05), auto_offset_reset="latest")
+
+
 # --- committing
 
 

@@ -140,6 +140,18 @@ async def test_brokers_that_do_not_say_which_topics_there_are() -> None:
             await assigned(member, "orders-a", "orders-b")
 
 
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, 9999])
+async def test_a_code_that_does_not_say_what_is_wrong_is_tried_again(code: int) -> None:
+    async with FakeCluster() as brokers:
+        create(brokers, "orders-a")
+        async with new_member(brokers, "classic") as member, reading(member):
+            await assigned(member, "orders-a")
+            fault = brokers.fault(MetadataRequest, times=5, edit=lambda answer: replace(answer, error_code=code))
+            create(brokers, "orders-b")
+            await assigned(member, "orders-a", "orders-b")
+            assert fault.hits == 5
+
+
 async def test_it_is_closed_while_it_looks_for_topics() -> None:
     async with FakeCluster() as brokers:
         member = new_member(brokers, "classic")

@@ -247,19 +247,28 @@ async def test_a_caller_without_rights_gets_the_error() -> None:
 
 
 async def test_other_errors_have_their_code() -> None:
-    async with asking() as (brokers, coordinators, client, one):
+    async with asking() as (_, coordinators, client, one):
         coordinators.refuse(ErrorCode.INVALID_GROUP_ID, times=1)
         with pytest.raises(BrokerError, match=r"could not be found: INVALID_GROUP_ID\.") as caught:
             await ask(client, one)
         assert caught.value.code == ErrorCode.INVALID_GROUP_ID
-        brokers.fault(
-            FindCoordinatorRequest,
-            edit=lambda _: FindCoordinatorResponse(
-                coordinators=(CoordinatorRow(key="orders", error_code=9999, error_message=None),)
-            ),
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, 9999])
+async def test_a_code_that_does_not_say_what_is_wrong_is_tried_again(
+    code: ErrorCode | int, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = CoordinatorRow(key="orders", error_code=code, error_message=None)
+    async with asking(1, 1) as (brokers, _, client, one):
+        fault = brokers.fault(
+            FindCoordinatorRequest, edit=lambda _: FindCoordinatorResponse(coordinators=(row,)), times=1
         )
-        with pytest.raises(BrokerError, match=r"the broker answered error 9999\."):
-            await ask(client, one)
+        assert await ask(client, one) == 1
+        one.node_id, fault.times = None, None
+        text = f"could not be found: the broker answered {ErrorCode.said(code)}"
+        with pytest.raises(RequestTimedOutError, match=text):
+            await ask(client, one, 0.1)
+    assert [record.levelname for record in caplog.records if text in record.message].count("ERROR") == 1
 
 
 @pytest.mark.parametrize("empty", [False, True])

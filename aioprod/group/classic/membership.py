@@ -14,6 +14,7 @@ of its assignors are cooperative; here it is enough that the assignor that the g
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -24,7 +25,7 @@ from aioprod.group.assignors import Assignor
 from aioprod.group.classic.leader import Leader, is_cooperative
 from aioprod.group.classic.requests import PROTOCOL_TYPE, heartbeat_request, join_request, leave_request, sync_request
 from aioprod.group.classic.states import TRANSITIONS, Event, Meaning, State, Subject, meaning_of
-from aioprod.group.errors import is_retriable, member_error
+from aioprod.group.errors import is_retriable, log_retry, member_error
 from aioprod.group.membership import Assign, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
 from aioprod.group.settings import MemberConfig
 from aioprod.group.subscription_codec import decode_assignment
@@ -34,6 +35,8 @@ from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import Request, Response
 
 __all__ = ["ClassicMembership"]
+
+log = logging.getLogger("aioprod.group")
 
 _JOIN_GRACE_S: Final = 5.0
 """The time that the response to JoinGroup may take beyond the rebalance timeout, as in Java."""
@@ -242,9 +245,13 @@ class ClassicMembership:
         self._retry_at = now + self._backoff(self._failures)
         self._failures += 1
 
+    def _rejoin_later(self, now: float) -> None:
+        """Wait before the next JoinGroup, the longer the more there were since the last heartbeat."""
+        self._retry_at = now + self._backoff(self._joins)
+
     def _join_response_received(self, response: JoinGroupResponse, now: float) -> None:
         code = ErrorCode.of(response.error_code)
-        meaning = meaning_of(Subject.JOIN, code)
+        meaning = self._meaning_of(Subject.JOIN, code)
         self._joins += 1
         if self._joins > _JOINS_AT_ONCE:
             # No coordinator has a member join again and again, without end.
@@ -266,6 +273,7 @@ class ClassicMembership:
             self._assignor = self._assignors[response.protocol_name]
             self._heartbeat_at = now + self._config.heartbeat_interval_ms / 1000
             self._leader = None
+            self._failures = 0
             self._owned_at_join = self.owned
             if response.leader == response.member_id:
                 self._leader = Leader(self._assignor, response)
@@ -291,8 +299,10 @@ class ClassicMembership:
 
     def _sync_response_received(self, response: SyncGroupResponse, now: float) -> None:
         code = ErrorCode.of(response.error_code)
-        meaning = meaning_of(Subject.SYNC, code)
+        meaning = self._meaning_of(Subject.SYNC, code)
         if meaning is Meaning.REJOIN:
+            if ErrorCode.is_unclear(code):
+                self._rejoin_later(now)
             self._move(Event.REJOIN)
         elif meaning is not Meaning.DONE:
             self._rejected(Subject.SYNC, code, meaning)
@@ -302,8 +312,10 @@ class ClassicMembership:
             try:
                 self._assigned = decode_assignment(response.assignment)
             except ProtocolError as error:
-                self._fail(error)
-                return
+                # Any client that joins may be the leader, so it ends nobody.
+                log.warning("Member of group %r is assigned nothing: %s It joins again.", self._group_id, error.message)
+                self._assigned, self._needs_rejoin = (), True
+                self._rejoin_later(now)
             self._assigned_generation = self._generation
             # Partitions that this member loses can be assigned to others in the next generation only: rejoin for that.
             self._needs_rejoin |= bool(self._owned_at_join.difference(self._assigned))
@@ -341,14 +353,14 @@ class ClassicMembership:
         if not isinstance(response, HeartbeatResponse) or self._heartbeat_sent_as != self.metadata:
             return
         code = ErrorCode.of(response.error_code)
-        meaning = meaning_of(Subject.HEARTBEAT, code)
+        meaning = self._meaning_of(Subject.HEARTBEAT, code)
         if meaning is Meaning.DONE:
-            self._joins = 0
+            self._joins = self._failures = 0
         if meaning is Meaning.REJOIN:
             # After JoinGroup the code is about the rebalance that the member takes part in already.
             self._needs_rejoin |= self.state not in _TAKES_PART
         elif meaning is Meaning.RETRY:
-            self._heartbeat_at = now + self._backoff(0)
+            self._retry_heartbeat_later(now)
         elif meaning is not Meaning.DONE:
             self._rejected(Subject.HEARTBEAT, code, meaning)
 
@@ -356,7 +368,11 @@ class ClassicMembership:
         """Send the heartbeat again after a short backoff: the session timeout is running."""
         if not is_retriable(error):
             self._fail(error)
-        self._heartbeat_at = now + self._backoff(0)
+        self._retry_heartbeat_later(now)
+
+    def _retry_heartbeat_later(self, now: float) -> None:
+        self._heartbeat_at = now + self._backoff(self._failures)
+        self._failures += 1
 
     # --- events
 
@@ -396,6 +412,11 @@ class ClassicMembership:
         if self._request is None and (request := leave_request(self.metadata, "The member is closed.")) is not None:
             self._request = SendRequest(request, self._config.request_timeout_ms / 1000)
         return self._request is not None
+
+    def _meaning_of(self, subject: Subject, code: ErrorCode | int) -> Meaning:
+        if ErrorCode.is_unclear(code):
+            log_retry(member_error(self._group_id, subject.value, code), self._failures)
+        return meaning_of(subject, code)
 
     def _rejected(self, subject: Subject, code: ErrorCode | int, meaning: Meaning) -> None:
         if meaning is Meaning.FATAL:

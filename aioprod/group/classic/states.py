@@ -141,9 +141,12 @@ _RETRIABLE: Final = {Subject.JOIN: Meaning.RETRY, Subject.SYNC: Meaning.REJOIN, 
 
 
 def meaning_of(subject: Subject, code: ErrorCode | int) -> Meaning:
-    """What to do after `code` in the response to a request, as Java does; an unknown code is fatal."""
-    if not isinstance(code, ErrorCode):
-        return Meaning.FATAL
+    """What to do after `code` in the response to a request.
+
+    As Java does, but a code that does not say what is wrong (`ErrorCode.is_unclear`) ends no member.
+    """
+    if ErrorCode.is_unclear(code) or not isinstance(code, ErrorCode):
+        return _RETRIABLE[subject]
     return _MEANINGS[subject].get(code) or (_RETRIABLE[subject] if code.retriable else Meaning.FATAL)
 
 

@@ -22,7 +22,7 @@ from uuid import UUID
 
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError, UnsupportedVersionError
-from aioprod.group.errors import is_retriable, member_error
+from aioprod.group.errors import is_retriable, log_retry, member_error
 from aioprod.group.kip848.states import TRANSITIONS, Event, Meaning, State, meaning_of
 from aioprod.group.membership import Assign, DescribeTopics, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
 from aioprod.group.settings import MemberConfig
@@ -290,6 +290,8 @@ class ConsumerMembership:
             self._confirmed = sent
             self._heartbeat_accepted(response, now)
         elif meaning is Meaning.RETRY:
+            if ErrorCode.is_unclear(code):
+                log_retry(self._error_of(response, code), self._failures)
             self._retry_later(now)
         elif meaning is Meaning.FENCED:
             self._handle_fenced(now)
@@ -298,8 +300,11 @@ class ConsumerMembership:
             # This very member holds the instance id, by an earlier membership or a request that has no response.
             self._releases_instance_id, self._next_heartbeat_at = True, now
         else:
-            error = member_error(self._group_id, "be in the group", code, response.error_message, self._topics)
+            error = self._error_of(response, code)
             self._fail(_unsupported_error(error.message) if code == ErrorCode.UNSUPPORTED_VERSION else error, now)
+
+    def _error_of(self, response: ConsumerGroupHeartbeatResponse, code: ErrorCode | int) -> AioprodError:
+        return member_error(self._group_id, "be in the group", code, response.error_message, self._topics)
 
     def heartbeat_failed(self, error: AioprodError, now: float) -> None:
         """Send the heartbeat again after a backoff, until the session timeout is over."""

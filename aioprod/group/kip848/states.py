@@ -81,8 +81,9 @@ _FENCED: Final = frozenset({_C.FENCED_MEMBER_EPOCH, _C.UNKNOWN_MEMBER_ID, _C.GRO
 
 
 def meaning_of(code: ErrorCode | int, *, joins: bool) -> Meaning:
-    """What to do after `code` in the response to a heartbeat; an unknown code is fatal.
+    """What to do after `code` in the response to a heartbeat.
 
+    As Java does, but a code that does not say what is wrong (`ErrorCode.is_unclear`) ends no member.
     `joins`: the heartbeat was to join, so that it has no epoch that could be fenced.
     """
     if code == ErrorCode.NONE:
@@ -92,4 +93,5 @@ def meaning_of(code: ErrorCode | int, *, joins: bool) -> Meaning:
         return Meaning.FATAL
     if code in _FENCED:
         return Meaning.RETRY if joins else Meaning.FENCED
-    return Meaning.RETRY if isinstance(code, ErrorCode) and code.retriable else Meaning.FATAL
+    is_retriable = not isinstance(code, ErrorCode) or code.retriable or ErrorCode.is_unclear(code)
+    return Meaning.RETRY if is_retriable else Meaning.FATAL
