@@ -141,6 +141,8 @@ class Coordinator:
     def _code_of(self, response: ResponseT, error_of: Callable[[ResponseT], int]) -> ErrorCode | int:
         try:
             return ErrorCode.of(error_of(response))
+        except AioprodError:
+            raise
         except Exception as error:  # of any type: it is the coordinator's failure
             raise self._client.unforeseen.failure(
                 f"Reading what the coordinator of {self._subject} said", error

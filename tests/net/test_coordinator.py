@@ -12,6 +12,7 @@ from aioprod.errors import (
     BrokerConnectionError,
     BrokerError,
     ErrorCode,
+    ProtocolError,
     RequestTimedOutError,
     UnsupportedVersionError,
     UsageError,
@@ -269,6 +270,17 @@ async def test_a_code_that_does_not_say_what_is_wrong_is_tried_again(
         with pytest.raises(RequestTimedOutError, match=text):
             await ask(client, one, 0.1)
     assert [record.levelname for record in caplog.records if text in record.message].count("ERROR") == 1
+
+
+async def test_an_error_of_ours_in_an_answer_is_not_its_own_cause() -> None:
+    def error_of(_: object) -> int:
+        raise ProtocolError("it does not contain the group.")
+
+    async with asking(1, 1) as (_, _, client, one):
+        with pytest.raises(RequestTimedOutError) as caught:
+            await one.request(INIT, deadline=client.now() + 0.05, error_of=error_of)
+        assert isinstance(caught.value.__cause__, ProtocolError)
+        assert caught.value.__cause__.__cause__ is None
 
 
 @pytest.mark.parametrize("empty", [False, True])
