@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from aioprod._logger import Logger
+from aioprod.cluster.names import topic_name_error
 from aioprod.errors import BrokerError, ErrorCode, RequestTimedOutError
 from aioprod.group.settings import MemberConfig
 from aioprod.net.session import Session
@@ -82,7 +83,10 @@ class PatternSubscription:
         found = frozenset(
             topic.name
             for topic in response.topics
-            if topic.name and pattern.fullmatch(topic.name) and not (topic.is_internal and self._excludes_internal)
+            if topic.name
+            and topic_name_error(topic.name) is None
+            and pattern.fullmatch(topic.name)
+            and not (topic.is_internal and self._excludes_internal)
         )
         if not found:
             _log.warning("No topic matches %r; topics are listed again in %g s.", pattern.pattern, self._every_s)

@@ -12,7 +12,8 @@ import pytest
 
 from aioprod.errors import ConfigError, ErrorCode
 from aioprod.group import Member
-from aioprod.messages import JoinGroupRequest, MetadataRequest
+from aioprod.group.subscription_codec import decode_subscription
+from aioprod.messages import JoinGroupRequest, MetadataRequest, MetadataResponse
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
 from tests.group.test_member import PATIENCE_S, CallbackLog, reading
@@ -150,6 +151,20 @@ async def test_a_code_that_does_not_say_what_is_wrong_is_tried_again(code: int) 
             create(brokers, "orders-b")
             await assigned(member, "orders-a", "orders-b")
             assert fault.hits == 5
+
+
+async def test_names_that_no_topic_can_have_do_not_match() -> None:
+    def edit(answer: MetadataResponse) -> MetadataResponse:
+        wrong = [replace(one, name="orders-\x1b[2J\nERROR") for one in answer.topics]
+        return replace(answer, topics=(*answer.topics, *wrong))
+
+    async with FakeCluster() as brokers:
+        create(brokers, "orders-a")
+        brokers.fault(MetadataRequest, times=None, edit=edit)
+        async with new_member(brokers, "classic", topics=re.compile("orders-.*", re.DOTALL)) as member, reading(member):
+            await assigned(member, "orders-a")
+        joined = [decode_subscription(one.protocols[0].metadata) for one in brokers.seen_of(JoinGroupRequest)]
+        assert {one.topics for one in joined} == {("orders-a",)}
 
 
 async def test_it_is_closed_while_it_looks_for_topics() -> None:
