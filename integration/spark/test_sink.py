@@ -137,7 +137,6 @@ def refusal(caught: pytest.ExceptionInfo[Exception]) -> str:
         (["key", "1 as value"], {"topic": "{}"}, "ConfigError: The column 'value' is of type int"),
         (["value"], {}, "ConfigError: There is no topic"),
         (["value"], {"topik": "{}"}, "ConfigError: 'topik' is not an option of aioprod. Hint: Did you mean 'topic'?"),
-        (["value"], {"topic": "{}-absent"}, "-absent' does not exist, and the cluster does not create it."),
         (["value"], {"topic": "{}", "kafka__acks": "7"}, "ConfigError: acks must be"),
         (["value", "1L as partition"], {"topic": "{}"}, "ConfigError: The column 'partition' is of type bigint"),
     ],
