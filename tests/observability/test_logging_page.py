@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import aioprod
@@ -28,21 +29,30 @@ ROOMS = (
 )
 
 
-def written() -> set[tuple[str, str]]:
-    """The loggers and levels of all calls in the code whose level is fixed, DEBUG left out."""
-    found = set()
+def sources() -> Iterator[Path]:
+    """The modules that log."""
     package = Path(aioprod.__file__).parent
     for room in ROOMS:
         place = package / room
-        for source in [place] if place.suffix else sorted(place.rglob("*.py")):
-            tree = ast.parse(source.read_text())
-            names = dict(re.findall(r'^(_?log|_logger) = Logger\("([\w.]+)"\)', source.read_text(), re.MULTILINE))
-            for call in ast.walk(tree):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-                    of = call.func.value
-                    if isinstance(of, ast.Name) and of.id in names and call.func.attr in LEVELS:
-                        found.add((names[of.id], LEVELS[call.func.attr]))
+        yield from [place] if place.suffix else sorted(place.rglob("*.py"))
+
+
+def written() -> set[tuple[str, str]]:
+    """The loggers and levels of all calls in the code whose level is fixed, DEBUG left out."""
+    found = set()
+    for source in sources():
+        tree = ast.parse(source.read_text())
+        names = dict(re.findall(r'^(_?log|_logger) = Logger\("([\w.]+)"\)', source.read_text(), re.MULTILINE))
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                of = call.func.value
+                if isinstance(of, ast.Name) and of.id in names and call.func.attr in LEVELS:
+                    found.add((names[of.id], LEVELS[call.func.attr]))
     return found
+
+
+def test_each_logger_is_one_that_does_not_raise() -> None:
+    assert [source for source in sources() if "= logging.getLogger(" in source.read_text()] == []
 
 
 def test_each_logger_and_level_is_listed() -> None:
