@@ -1,6 +1,7 @@
 """Shared by the tests with real brokers and with Java: clusters, topics, one JVM, the figures printed at the end.
 
-The clusters `kafka_cluster` and `kafka_cluster_3` are those of aioprod's own pytest plugin.
+The clusters `kafka_cluster` and `kafka_cluster_3` are those of aioprod's own pytest plugin, shared with tests that want
+a version.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pytest
 
 from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import running_cluster
-from integration.support.brokers import SharedClusters
+from integration.support.brokers import NEWEST, SharedClusters
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle
@@ -74,6 +75,17 @@ def shared_clusters() -> Iterator[SharedClusters]:
     """Call it for a cluster that all tests share that want the same settings."""
     with SharedClusters.open() as clusters:
         yield clusters
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(shared_clusters: SharedClusters) -> KafkaCluster:
+    return shared_clusters(version=NEWEST)
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_3(shared_clusters: SharedClusters) -> KafkaCluster:
+    """Three brokers; a test that kills or freezes one brings it back."""
+    return shared_clusters(3, version=NEWEST)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from integration.support.missing import missing_for_java
+from tests.support.length import by_length
 from tests.support.snippets import ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -20,16 +21,20 @@ MAKEFILE = (ROOT / "Makefile").read_text()
     [
         (
             "example-orders",
-            "--orders 1000 --kills 4 --database postgres",
+            by_length("--orders 300 --kills 2 --database postgres", "--orders 1000 --kills 4 --database postgres"),
             r"the database is Postgres\.\n(.*\n)+Every order is in Kafka once",
         ),
         (
             "example-orders",
-            "--orders 300 --kills 2 --database sqlite",
+            by_length("--orders 100 --kills 1 --database sqlite", "--orders 300 --kills 2 --database sqlite"),
             r"the database is SQLite\.\n(.*\n)+Every order is in Kafka once",
         ),
-        ("example-copy-table", "--rows 50000", r"rows sent +│ +50,000 in .*\n(.*\n)+Every row came back once"),
-        ("example-word-count", "--lines 6000 --kills 4", r"lines +│ +6,000(.*\n)+Every word was counted as often"),
+        ("example-copy-table", "--rows 20000", r"rows sent +│ +20,000 in .*\n(.*\n)+Every row came back once"),
+        (
+            "example-word-count",
+            by_length("--lines 2000 --kills 2", "--lines 6000 --kills 4"),
+            r"words +│ +[1-9][0-9,]+(.*\n)+Every word was counted as often",
+        ),
     ],
     ids=["orders on Postgres", "orders on SQLite", "copy_table", "word_count"],
 )

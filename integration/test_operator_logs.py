@@ -1,13 +1,19 @@
-"""The log of a producer whose real broker goes down and comes back, and of a load on a healthy broker."""
+"""What an operator is told of real brokers that go down and come back: the log of a producer, and `aioprod doctor`."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from pathlib import Path
 
+import pytest
+
+from aioprod.admin import Admin
 from aioprod.testing import KafkaCluster
 from integration.operator_logs import broker_lost, healthy, logged, start_without_kafka, topic_deleted
 from integration.support.clusters import MakeTopic
 from integration.support.peers import closed_port
+from tests.support.doctor import Visit
 
 
 async def test_a_healthy_load_is_two_lines(mortal_cluster: KafkaCluster, make_topic: MakeTopic) -> None:
@@ -42,3 +48,31 @@ async def test_a_topic_that_is_deleted(mortal_cluster: KafkaCluster, make_topic:
     with logged() as lines:
         await topic_deleted(mortal_cluster, topic, 6.0)
     assert len(lines.told) < 10
+
+
+@pytest.mark.cluster
+def test_a_doctor_beside_one_broker_of_three_that_is_down(
+    kafka_cluster_3: KafkaCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """At once, while the controller still takes it for alive, and then."""
+    cluster, visit = kafka_cluster_3, Visit(capsys, tmp_path)
+    *others, victim = sorted(cluster.broker_ids)
+    asyncio.run(cluster.create_topic("of-three", replication_factor=3))
+    asyncio.run(cluster.kill(victim))
+    try:
+        visit(cluster.bootstrap_servers)
+        assert (visit.failed, visit.of("tcp")[0]) == ([], "warning")
+        assert visit.of("brokers")[0] == "warning"
+        asyncio.run(until_known(cluster, others))
+        visit(cluster.bootstrap_servers)
+        assert visit.failed == []
+        assert visit.of("brokers")[:2] == ("warning", f"Broker {victim} is down: 2 of 3 brokers are up.")
+    finally:
+        asyncio.run(cluster.restart(victim))
+
+
+async def until_known(cluster: KafkaCluster, brokers: list[int]) -> None:
+    """Wait until the cluster says that these brokers are up, and no others."""
+    async with Admin(cluster.bootstrap_servers) as admin:
+        while [node.id for node in (await admin.describe_cluster()).nodes] != brokers:
+            await asyncio.sleep(0.1)

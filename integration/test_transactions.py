@@ -22,7 +22,7 @@ from aioprod.errors import (
 )
 from aioprod.reader import read
 from aioprod.testing import KafkaCluster
-from integration.support.brokers import VERSIONS, SharedClusters, transaction_version
+from integration.support.brokers import STRICT, VERSIONS, SharedClusters, transaction_version
 from integration.support.clusters import MakeTopic, dead
 from integration.support.groups import group_offset
 from integration.support.reading import committed
@@ -32,13 +32,8 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def cluster(request: pytest.FixtureRequest, shared_clusters: SharedClusters) -> KafkaCluster:
-    """One broker that looks for transactions that are open for too long twice a second."""
-    settings = {
-        "transaction_abort_timed_out_transaction_cleanup_interval_ms": 500,
-        "group_initial_rebalance_delay_ms": 0,
-        "auto_create_topics_enable": False,
-    }
-    return shared_clusters(version=request.param, backend="local", **settings)
+    """One broker; a test that kills it brings it back."""
+    return shared_clusters(version=request.param, **STRICT)
 
 
 def new_id() -> str:

@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import pytest
@@ -23,9 +23,8 @@ import pytest
 from aioprod.errors import AioprodError
 from aioprod.messages import FindCoordinatorRequest
 from aioprod.testing import KafkaCluster
-from aioprod.testing.fixtures import running_cluster
 from aioprod.testing.kafka import rpc
-from integration.support.brokers import VERSIONS
+from integration.support.brokers import VERSIONS, SharedClusters
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle, PartitionDigest, TopicDigest
@@ -48,10 +47,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(by_length(600, 1800))]
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def trio(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+def trio(request: pytest.FixtureRequest, shared_clusters: SharedClusters) -> KafkaCluster:
     """Three brokers of a version; a single broker of 4.x that is killed may forget the markers of a transaction."""
-    with running_cluster(3, version=request.param, backend="local") as cluster:
-        yield cluster
+    return shared_clusters(3, version=request.param)
 
 
 async def coordinator_of(cluster: KafkaCluster, transactional_id: str) -> int:

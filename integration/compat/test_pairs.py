@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aioprod.testing import KafkaCluster
-from integration.support.brokers import SharedClusters
+from integration.support.brokers import NEWEST, STRICT, SharedClusters
 from integration.support.clusters import MakeTopic
 from tests.support.aiokafka_pairs import BEHAVIOURS, CLIENTS, Behaviour, Pair
 
@@ -13,7 +13,7 @@ from tests.support.aiokafka_pairs import BEHAVIOURS, CLIENTS, Behaviour, Pair
 @pytest.fixture
 def cluster(shared_clusters: SharedClusters) -> KafkaCluster:
     """One broker, which creates no topics by itself."""
-    return shared_clusters(auto_create_topics_enable=False)
+    return shared_clusters(version=NEWEST, **STRICT)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

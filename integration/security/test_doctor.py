@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from aioprod.admin import Admin
 from aioprod.testing import Acl, KafkaCluster, Security
 from aioprod.testing.certificates import LOCAL_HOSTS
 from aioprod.testing.fixtures import running_cluster
@@ -96,28 +95,3 @@ def test_no_right_to_write(visit: Visit) -> None:
     assert visit.failed == ["write", "transactions"]
     assert "WRITE on topic 't'" in visit.of("write")[2]
     assert (visit.of("describe")[0], visit.of("idempotent")[0]) == ("ok", "skipped")
-
-
-def test_one_broker_of_three_is_down(kafka_cluster_3: KafkaCluster, visit: Visit) -> None:
-    """At once, while the controller still takes it for alive, and then."""
-    cluster = kafka_cluster_3
-    *others, victim = sorted(cluster.broker_ids)
-    asyncio.run(cluster.create_topic("of-three", replication_factor=3))
-    asyncio.run(cluster.kill(victim))
-    try:
-        visit(cluster.bootstrap_servers)
-        assert (visit.failed, visit.of("tcp")[0]) == ([], "warning")
-        assert visit.of("brokers")[0] == "warning"
-        asyncio.run(until_known(cluster, others))
-        visit(cluster.bootstrap_servers)
-        assert visit.failed == []
-        assert visit.of("brokers")[:2] == ("warning", f"Broker {victim} is down: 2 of 3 brokers are up.")
-    finally:
-        asyncio.run(cluster.restart(victim))
-
-
-async def until_known(cluster: KafkaCluster, brokers: list[int]) -> None:
-    """Wait until the cluster says that these brokers are up, and no others."""
-    async with Admin(cluster.bootstrap_servers) as admin:
-        while [node.id for node in (await admin.describe_cluster()).nodes] != brokers:
-            await asyncio.sleep(0.1)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from aioprod.testing import KafkaCluster
 from integration.spark.sessions import local_session
-from integration.support.brokers import NEWEST, TRANSACTION_VERSION_1, SharedClusters
+from integration.support.brokers import NEWEST, STRICT, TRANSACTION_VERSION_1, SharedClusters
 
 
 @pytest.fixture(scope="session")
@@ -32,10 +32,10 @@ def spark(spark_events: Path) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def kafka(shared_clusters: SharedClusters) -> KafkaCluster:
     """The newest Kafka: transactions of version 2."""
-    return shared_clusters(version=NEWEST, backend="local")
+    return shared_clusters(version=NEWEST, backend="local", **STRICT)
 
 
 @pytest.fixture(scope="session")
 def old_kafka(shared_clusters: SharedClusters) -> KafkaCluster:
     """Transactions of version 1."""
-    return shared_clusters(version=TRANSACTION_VERSION_1, backend="local")
+    return shared_clusters(version=TRANSACTION_VERSION_1, backend="local", **STRICT)

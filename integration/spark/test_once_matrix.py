@@ -29,7 +29,7 @@ from aioprod.spark.transactions.steps import Steps
 from aioprod.testing import KafkaCluster
 from integration.spark.faulty import DRIVER_POINTS, Faults, break_driver, state_of, wait_for
 from integration.spark.once_stream import CLUSTER, Ended, Life, Topic, begin_life, end_of, numbers, one_life
-from integration.support.brokers import VERSIONS, SharedClusters
+from integration.support.brokers import STRICT, VERSIONS, SharedClusters
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -37,8 +37,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module", params=VERSIONS)
 def broker(request: pytest.FixtureRequest, shared_clusters: SharedClusters) -> KafkaCluster:
     """One broker of a version, which looks for transactions that are too old twice a second."""
-    options = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": 500}
-    return shared_clusters(version=request.param, backend="local", **options)
+    return shared_clusters(version=request.param, backend="local", **STRICT)
 
 
 @dataclass

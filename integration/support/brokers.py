@@ -12,7 +12,7 @@ from aioprod.testing import KafkaCluster
 from aioprod.testing.fixtures import running_cluster
 from aioprod.testing.kafka.jars import DEFAULT_VERSION
 
-__all__ = ["NEWEST", "TRANSACTION_VERSION_1", "VERSIONS", "SharedClusters", "transaction_version"]
+__all__ = ["NEWEST", "STRICT", "TRANSACTION_VERSION_1", "VERSIONS", "SharedClusters", "transaction_version"]
 
 NEWEST: Final = DEFAULT_VERSION
 """Its transactions are of version 2."""
@@ -22,6 +22,13 @@ TRANSACTION_VERSION_1: Final = "3.9.1"
 
 VERSIONS: Final = [NEWEST, pytest.param(TRANSACTION_VERSION_1, marks=pytest.mark.long)]
 """For tests that run on both: the short form takes the newest one only."""
+
+
+STRICT: Final[dict[str, Any]] = {
+    "auto_create_topics_enable": False,
+    "transaction_abort_timed_out_transaction_cleanup_interval_ms": 500,
+}
+"""For brokers that create no topics by themselves, and look for expired transactions twice a second."""
 
 
 def transaction_version(cluster: KafkaCluster) -> int:
