@@ -21,10 +21,12 @@ from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.reading import committed, stored
 from integration.support.shared_writer import Writer, shared_writer
+from tests.support.length import by_length
 
 pytestmark = pytest.mark.timeout(180)
 
 WORKERS = 4
+IN_ONE_TRANSACTION = by_length(2, WORKERS)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -53,27 +55,28 @@ async def values(cluster: KafkaCluster, topic: str) -> list[bytes | None]:
 async def test_several_processes_write_one_transaction(
     broker: KafkaCluster, make_topic: MakeTopic, figures: Figures
 ) -> None:
-    topic = await make_topic(broker, WORKERS)
+    topic = await make_topic(broker, IN_ONE_TRANSACTION)
     marker = TopicPartition(topic, 0)
     async with TransactionSession(broker.bootstrap_servers, transactional_id=topic) as session:
         for number, commits in enumerate((True, False, True)):
             handle = await session.begin()
             assert handle.transaction_version == transaction_version(broker)
-            async with writers(broker, topic, handle) as processes:
+            async with writers(broker, topic, handle, IN_ONE_TRANSACTION) as processes:
                 for round_ in range(3):
                     started = time.monotonic()
                     outcomes = await asyncio.gather(*(one.write(f"{number}:{round_}") for one in processes))
-                    assert outcomes == ["stored"] * WORKERS
+                    assert outcomes == ["stored"] * IN_ONE_TRANSACTION
                     if round_ and not number:
                         figures.add(
-                            f"ms, {WORKERS} processes write once more", f"{(time.monotonic() - started) * 1e3:.0f}"
+                            f"ms, {IN_ONE_TRANSACTION} processes write once more",
+                            f"{(time.monotonic() - started) * 1e3:.0f}",
                         )
             await session.send_offsets({marker: OffsetAndMetadata(number + 1, f"attempt {number}")}, topic)
             await (session.commit() if commits else session.abort())
         assert await session.committed_offsets(topic, [marker]) == {marker: OffsetAndMetadata(3, "attempt 2")}
-    expected = [f"{number}:{round_}".encode() for number in (0, 2) for round_ in range(3)] * WORKERS
+    expected = [f"{number}:{round_}".encode() for number in (0, 2) for round_ in range(3)] * IN_ONE_TRANSACTION
     assert await values(broker, topic) == expected
-    assert len(await stored(broker, topic)) == 9 * WORKERS
+    assert len(await stored(broker, topic)) == 9 * IN_ONE_TRANSACTION
 
 
 async def test_stragglers_of_an_older_epoch_are_refused(broker: KafkaCluster, make_topic: MakeTopic) -> None:
@@ -85,7 +88,7 @@ async def test_stragglers_of_an_older_epoch_are_refused(broker: KafkaCluster, ma
     ):
         assert await old[0].write("left behind") == "stored"
         os.kill(old[1].pid, signal.SIGSTOP)
-        async with writers(broker, topic, await session.begin()) as new:
+        async with writers(broker, topic, await session.begin(), 2) as new:
             assert await new[0].write("kept") == "stored"
             os.kill(old[1].pid, signal.SIGCONT)
             # A partition that it wrote to; one that it was frozen before, and one that nobody wrote to. Where these
