@@ -208,7 +208,7 @@ def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any,
             raise
         except Unresolvable as error:
             raise SerializationError(
-                f"the JSON schema refers to {error.ref!r}, which is not known.",
+                f"the JSON schema refers to {printable(error.ref, _SHOWN_MAX)!r}, which is not known.",
                 hint="Name that schema in the references of the Schema.",
             ) from error
         except Exception as error:

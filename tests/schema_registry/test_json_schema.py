@@ -120,6 +120,13 @@ async def test_what_can_not_be_checked(registry: SchemaRegistry, text: str, word
         await result(JsonSchemaDeserializer(registry).deserialize("orders", [], data))
 
 
+async def test_a_long_reference_to_an_unknown_schema_is_cut(registry: SchemaRegistry) -> None:
+    schema = json.dumps({"$ref": "x" * 100_000})
+    with pytest.raises(SerializationError, match="the JSON schema refers to 'xxx.* which is not known") as raised:
+        await result(JsonSchemaSerializer(registry, schema).serialize("orders", [], 1))
+    assert len(str(raised.value)) < 500
+
+
 def at_the_last_depths(call: Callable[[], object], count: int = 100) -> list[type[BaseException] | None]:
     """What the call raises, made once from each of the last depths of the stack."""
     found: list[type[BaseException] | None] = []
