@@ -1,9 +1,10 @@
-"""Every test here runs with asyncio's debug mode; those of `test_end_to_end.py` on both event loops."""
+"""Brokers, and loops: asyncio's debug mode for the files of `DEBUGGED`, uvloop, too, for `test_end_to_end.py`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final
 
 import pytest
 import uvloop
@@ -12,6 +13,16 @@ from aioprod.errors import ErrorCode
 from aioprod.messages import InitProducerIdRequest, TxnOffsetCommitRequest
 from aioprod.testing import FakeCluster
 from tests.support.transactions import transactional
+
+DEBUGGED: Final = {
+    "test_any_error.py",
+    "test_cancellation.py",
+    "test_close.py",
+    "test_compressor.py",
+    "test_end_to_end.py",
+}
+"""Files of tests about threads, and about tasks that end at any time. Debug mode finds calls of the loop from other
+threads and coroutines that nobody awaits, and takes a traceback for each task and handle."""
 
 
 def debugging(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[], asyncio.AbstractEventLoop]:
@@ -28,7 +39,8 @@ def debugging(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[],
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    loops = {"asyncio": debugging(asyncio.new_event_loop)}
+    is_debugged = item.path.name in DEBUGGED
+    loops = {"asyncio": debugging(asyncio.new_event_loop) if is_debugged else asyncio.new_event_loop}
     if item.path.name == "test_end_to_end.py":
         loops["uvloop"] = debugging(uvloop.new_event_loop)
     return loops
