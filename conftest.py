@@ -67,6 +67,16 @@ def pytest_collection() -> Generator[None, object, object]:
     return result
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Freeze what a file leaves (reports above all): the explicit collections of later tests would walk through it."""
+    result = yield
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+    return result
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests that are marked as long to the long form, and out what this machine can't run."""
     lacks = config.stash.setdefault(_LACKS, Counter())
