@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.untraced
+
 pytest.importorskip("matplotlib")
 
 from matplotlib.figure import Figure
