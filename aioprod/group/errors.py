@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from typing import Final
 
+from aioprod._logger import Logger
 from aioprod._rights import Right, authorization_error
 from aioprod.errors import (
     AioprodError,
@@ -18,7 +18,7 @@ from aioprod.errors import (
 
 __all__ = ["is_retriable", "log_retry", "member_error", "static_membership_error"]
 
-log = logging.getLogger("aioprod.group")
+log = Logger("aioprod.group")
 
 _C: Final = ErrorCode
 _REASONS: Final = {
@@ -86,7 +86,8 @@ def static_membership_error(group_id: str) -> UnsupportedVersionError:
 
 def log_retry(error: AioprodError, failures: int) -> None:
     """Log that a member tries again after a code that does not say what is wrong; the first time as a warning."""
-    log.log(logging.DEBUG if failures else logging.WARNING, "%s It tries again.", error.message)
+    tell = log.debug if failures else log.warning
+    tell("%s It tries again.", error.message)
 
 
 def is_retriable(error: AioprodError) -> bool:

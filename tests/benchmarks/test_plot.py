@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.untraced
-
 pytest.importorskip("matplotlib")
 
 from matplotlib.figure import Figure
 
 from benchmarks import plot
 from benchmarks.report import RESULTS
+
+pytestmark = pytest.mark.untraced
 
 MEASURED: dict[str, Any] = json.loads((RESULTS / "results.json").read_text())
 

@@ -14,11 +14,11 @@ of its assignors are cooperative; here it is enough that the assignor that the g
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from aioprod._logger import Logger
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError
 from aioprod.group.assignors import Assignor
@@ -36,7 +36,7 @@ from aioprod.wire.schema import Request, Response
 
 __all__ = ["ClassicMembership"]
 
-log = logging.getLogger("aioprod.group")
+log = Logger("aioprod.group")
 
 _JOIN_GRACE_S: Final = 5.0
 """The time that the response to JoinGroup may take beyond the rebalance timeout, as in Java."""
