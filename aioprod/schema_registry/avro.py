@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any, ClassVar, Final, Unpack
 
@@ -26,7 +27,7 @@ from aioprod.schema_registry.avro_schemas import (
 from aioprod.schema_registry.client import SchemaRegistry
 from aioprod.schema_registry.deserializing import Decode, RegistryDeserializer
 from aioprod.schema_registry.options import SerializerOptions
-from aioprod.schema_registry.references import referenced
+from aioprod.schema_registry.references import characters_of, referenced
 from aioprod.schema_registry.schemas import Schema, SchemaType
 from aioprod.schema_registry.serializing import Encode, RegistrySerializer
 
@@ -72,7 +73,10 @@ class AvroSerializer(RegistrySerializer):
         return self._record_name
 
     async def _encoder(self, schema: Schema) -> Encode:
-        avro = parsed(schema, await referenced(self._registry, schema))
+        return await asyncio.to_thread(self._made, schema, await referenced(self._registry, schema))
+
+    def _made(self, schema: Schema, references: Mapping[str, Schema]) -> Encode:
+        avro = parsed(schema, references)
         if avro.is_bytes:
             return _plain_bytes
         types, is_limited = avro.types, avro.depth is not None and avro.depth <= DEPTH_MAX
@@ -115,13 +119,19 @@ class AvroDeserializer(RegistryDeserializer):
         super().__init__(registry, from_dict=from_dict)
         self._schema = _given(schema)
 
-    async def _decoder(self, schema: Schema) -> Decode:
-        avro = parsed(schema, await referenced(self._registry, schema))
+    async def _decoder(self, schema: Schema) -> tuple[Decode, int]:
+        references = await referenced(self._registry, schema)
+        of_wanted = {} if self._schema is None else await referenced(self._registry, self._schema)
+        decode = await asyncio.to_thread(self._made, schema, references, of_wanted)
+        return decode, characters_of(schema, references)
+
+    def _made(self, schema: Schema, references: Mapping[str, Schema], of_wanted: Mapping[str, Schema]) -> Decode:
+        avro = parsed(schema, references)
         if avro.is_bytes:
             return bytes
         wanted = None
         if self._schema is not None:
-            wanted = parsed(self._schema, await referenced(self._registry, self._schema)).types
+            wanted = parsed(self._schema, of_wanted).types
             check_defaults(wanted)
         types, size_max = avro.types, _compiled_size_max(avro)
         limit_decimals(types)

@@ -19,6 +19,9 @@ IN_LINE_MAX: Final = 10_000
 _PER_BYTE_MAX: Final = 8
 _DEFAULTS_OF_A_UNIT_MAX: Final = 1_000
 
+_COUNTED_MAX: Final = 10**18
+"""A tree of types has more parts than a number can be shown."""
+
 _BYTES: Final = {"null": 0, "float": 4, "double": 8}
 """The fewest of a primitive type; one of all others."""
 
@@ -105,7 +108,8 @@ class Parts:
         self._known[node["name"]] = None
         fields = [self._of(field["type"]) for field in node["fields"]]
         own = sum("default" in field for field in node["fields"]) if self._counts_defaults else 1
-        found = own + sum(parts for parts, _ in fields), sum(taken for _, taken in fields)
+        parts, taken = own + sum(parts for parts, _ in fields), sum(taken for _, taken in fields)
+        found = min(parts, _COUNTED_MAX), taken
         self._known[node["name"]] = found
         return found
 

@@ -14,8 +14,9 @@ from aioprod.schema_registry.avro_parts import check_parts
 from aioprod.schema_registry.schemas import Schema
 
 try:
+    from fastavro._schema_py import parse_schema  # In a thread, the compiled one lets no other thread run.
     from fastavro.read import LOGICAL_READERS
-    from fastavro.schema import SchemaParseException, UnknownType, parse_schema
+    from fastavro.schema import SchemaParseException, UnknownType
 except ImportError as error:
     raise missing("aioprod.schema_registry.avro", error) from error
 

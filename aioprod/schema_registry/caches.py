@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from aioprod.errors import AioprodError, UsageError
 
@@ -13,6 +13,9 @@ __all__ = ["LruCache", "SingleFlight", "other_loop"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+_CHARACTERS_MAX: Final = 16_777_216
+"""Of a registry's schemas, as 1,000 may be small, or 1 MiB each."""
 
 
 def other_loop() -> UsageError:
@@ -72,25 +75,26 @@ class SingleFlight:
 
 
 class LruCache(Generic[K, V]):
-    """At most `size_max` values; the one that was not used for the longest time makes room."""
+    """At most `count_max` values, of so many characters of schemas; those not used for longest make room."""
 
-    def __init__(self, size_max: int) -> None:
-        self._size_max = size_max
-        self._values: OrderedDict[K, V] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._values)
+    def __init__(self, count_max: int, characters_max: int = _CHARACTERS_MAX) -> None:
+        self._count_max = count_max
+        self._characters_left = characters_max
+        self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
 
     def get(self, key: K) -> V | None:
         """The value, None without one."""
-        value = self._values.get(key)
-        if value is not None:
-            self._values.move_to_end(key)
-        return value
-
-    def put(self, key: K, value: V) -> None:
-        """Add a value."""
-        self._values[key] = value
+        found = self._values.get(key)
+        if found is None:
+            return None
         self._values.move_to_end(key)
-        if len(self._values) > self._size_max:
-            self._values.popitem(last=False)
+        return found[0]
+
+    def put(self, key: K, value: V, characters: int) -> None:
+        """Add a value; it is kept until the next one also where it alone is too large."""
+        _, before = self._values.pop(key, (None, 0))
+        self._values[key] = value, characters
+        self._characters_left += before - characters
+        while len(self._values) > self._count_max or (self._characters_left < 0 and len(self._values) > 1):
+            _, (_, removed) = self._values.popitem(last=False)
+            self._characters_left += removed

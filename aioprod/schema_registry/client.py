@@ -171,14 +171,14 @@ class SchemaRegistry:
     async def _fetch_version(self, subject: str, version: int) -> RegisteredSchema:
         answer = await self._http.request("GET", f"{_path(subject)}/versions/{version}", Purpose.of(subject, version))
         found = registered_schema(subject, answer)
-        self._versions.put((subject, version), found)
+        self._versions.put((subject, version), found, len(found.schema.text))
         return found
 
     async def _fetch_schema(self, key: int | uuid.UUID) -> Schema:
         kind = "guid" if isinstance(key, uuid.UUID) else "id"
         purpose = Purpose(f"schema {kind} {key}")
         schema = schema_of(Fields(await self._http.request("GET", f"/schemas/{kind}s/{key}", purpose), purpose))
-        self._schemas.put(key, schema)
+        self._schemas.put(key, schema, len(schema.text))
         return schema
 
 

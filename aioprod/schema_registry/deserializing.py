@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from aioprod.errors import SerializationError
 from aioprod.schema_registry.caches import LruCache, SingleFlight
 from aioprod.schema_registry.client import SchemaRegistry, given_registry
+from aioprod.schema_registry.failures import Failures
 from aioprod.schema_registry.framing import Frame, SchemaKey, header_name, read_frame
 from aioprod.schema_registry.roles import RoleOf
 from aioprod.schema_registry.schemas import Schema, SchemaType
@@ -29,8 +30,8 @@ class RegistryDeserializer(ABC):
     """A deserializer of records that name their schema in a registry, in a header or before their bytes.
 
     The first record of a schema has to be awaited, as the schema is looked up, and a large record, which is decoded in
-    a thread; others are not. `from_dict` turns
-    what the format gives into the value. Raises ConfigError for what is not a SchemaRegistry.
+    a thread; others are not. `from_dict` turns what the format gives into the value. Raises ConfigError for what is
+    not a SchemaRegistry.
     """
 
     _type: ClassVar[SchemaType]
@@ -42,11 +43,15 @@ class RegistryDeserializer(ABC):
         self._from_dict = from_dict
         self._role = RoleOf(type(self).__name__)
         self._flights = SingleFlight()
+        self._failures = Failures(self._registry.clock)
         self._decoders: LruCache[SchemaKey, Decode] = LruCache(self._registry.config.schemas_cached_max)
 
     @abstractmethod
-    async def _decoder(self, schema: Schema) -> Decode:
-        """What decodes bytes that were written by this schema; raises RegistryError, SerializationError."""
+    async def _decoder(self, schema: Schema) -> tuple[Decode, int]:
+        """What decodes bytes that were written by this schema, and of how many characters of schemas it was made.
+
+        It is made in a thread, as a schema may be large. Raises RegistryError, SerializationError.
+        """
 
     def configure(self, config: object, *, is_key: bool) -> None:
         """Deserialize keys, or values; a reader calls it. Raises ConfigError for both by one deserializer."""
@@ -77,6 +82,17 @@ class RegistryDeserializer(ABC):
         return self._converted(await asyncio.to_thread(decode, payload) if is_large else decode(payload))
 
     async def _look_up(self, key: SchemaKey) -> Decode:
+        self._failures.check(key)
+        await self._failures.turn()
+        try:
+            decode, characters = await self._found(key)
+        except SerializationError as error:
+            self._failures.put(key, error)
+            raise
+        self._decoders.put(key, decode, characters)
+        return decode
+
+    async def _found(self, key: SchemaKey) -> tuple[Decode, int]:
         schema = await self._registry.schema(key)
         if schema.type != self._type:
             kind = "GUID" if isinstance(key, uuid.UUID) else "id"
@@ -84,9 +100,7 @@ class RegistryDeserializer(ABC):
                 f"the schema of {kind} {key} is of type {schema.type}, not {self._type}.",
                 hint=f"Read this topic with the deserializer for {schema.type}.",
             )
-        decode = await self._decoder(schema)
-        self._decoders.put(key, decode)
-        return decode
+        return await self._decoder(schema)
 
     def _converted(self, value: Any) -> Any:
         return value if self._from_dict is None else self._from_dict(value)

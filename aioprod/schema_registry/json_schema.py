@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Mapping
@@ -12,9 +13,10 @@ from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.client import SchemaRegistry
 from aioprod.schema_registry.deserializing import Decode, RegistryDeserializer
-from aioprod.schema_registry.json_work import STEPS, counted, unbounded_pattern
+from aioprod.schema_registry.json_work import PATTERNS, STEPS, counted
 from aioprod.schema_registry.options import SerializerOptions
-from aioprod.schema_registry.references import referenced
+from aioprod.schema_registry.patterns import Patterns
+from aioprod.schema_registry.references import characters_of, referenced
 from aioprod.schema_registry.schemas import Schema, SchemaType
 from aioprod.schema_registry.serializing import Encode, RegistrySerializer
 from aioprod.schema_registry.stack import check_stack
@@ -39,6 +41,10 @@ _STEPS_PER_BYTE: Final = 20
 """An ordinary value takes less than one."""
 _STEPS_OF_SCHEMA: Final = 100_000
 _STEPS_PER_BYTE_OF_SCHEMA: Final = 200
+_CHARACTERS_OF_INSTRUCTION: Final = 10
+"""As much memory as these of a schema takes an instruction of a pattern."""
+_RULES_OF_SCHEMAS: Final = Patterns()
+"""Patterns of the meta-schemas, by which schemas are checked."""
 
 
 class JsonSchemaSerializer(RegistrySerializer):
@@ -73,7 +79,9 @@ class JsonSchemaSerializer(RegistrySerializer):
         return self._title
 
     async def _encoder(self, schema: Schema) -> Encode:
-        check = _checker(schema, await referenced(self._registry, schema)) if self._validates else None
+        check = None
+        if self._validates:
+            check, _ = await asyncio.to_thread(_checker, schema, await referenced(self._registry, schema))
 
         def encode(value: Any) -> bytes:
             try:
@@ -99,8 +107,10 @@ class JsonSchemaDeserializer(RegistryDeserializer):
         super().__init__(registry, from_dict=from_dict)
         self._validates = validate
 
-    async def _decoder(self, schema: Schema) -> Decode:
-        check = _checker(schema, await referenced(self._registry, schema)) if self._validates else None
+    async def _decoder(self, schema: Schema) -> tuple[Decode, int]:
+        check, characters = None, 0
+        if self._validates:
+            check, characters = await asyncio.to_thread(_checker, schema, await referenced(self._registry, schema))
 
         def decode(payload: bytes) -> Any:
             try:
@@ -111,7 +121,7 @@ class JsonSchemaDeserializer(RegistryDeserializer):
                 check(value, len(payload))
             return value
 
-        return decode
+        return decode, characters
 
 
 def _given(schema: str | Schema | None) -> Schema | None:
@@ -153,6 +163,7 @@ def _validator_class(contents: Any, size: int) -> type[Validator]:
         check_stack()  # Also for what _checker does later.
         kind = counted(validator_for(contents))
         rules = kind(kind.META_SCHEMA, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
+        PATTERNS.set(_RULES_OF_SCHEMAS)
         STEPS.set(Steps(_STEPS_OF_SCHEMA + _STEPS_PER_BYTE_OF_SCHEMA * size))
         wrong = next(rules.iter_errors(contents), None)
     except Exception as error:  # As in check() below.
@@ -175,8 +186,11 @@ def _validator(kind: type[Validator], contents: Any, others: Registry[Any]) -> V
     return validator
 
 
-def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any, int], None]:
-    """What raises SerializationError for a value, of so many bytes, that does not fit, or for a schema that is none."""
+def _checker(schema: Schema, references: Mapping[str, Schema]) -> tuple[Callable[[Any, int], None], int]:
+    """What raises SerializationError for a value, of so many bytes, that does not fit, or for a schema that is none.
+
+    With it comes its size in memory, as characters of a schema.
+    """
     wrong_one = "the JSON schema"
     try:
         contents = _contents(schema)
@@ -189,7 +203,8 @@ def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any,
         raise SerializationError(f"{wrong_one} {error}.") from error
     known: Registry[Any] = Registry().with_resources(resources)
     try:
-        pattern = unbounded_pattern([contents, *(resource.contents for _, resource in resources)])
+        patterns = Patterns([contents, *(resource.contents for _, resource in resources)])
+        pattern = patterns.unbounded
     except Exception as error:  # As in check() below.
         raise SerializationError(f"the JSON schema can't be used: {_said(error)}.") from error
     if pattern is not None:
@@ -201,6 +216,7 @@ def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any,
     validator = _validator(kind, contents, known)
 
     def check(value: Any, size: int) -> None:
+        PATTERNS.set(patterns)
         STEPS.set(Steps(_STEPS + _STEPS_PER_BYTE * size))
         try:
             wrong = next(validator.iter_errors(value), None)
@@ -219,7 +235,7 @@ def _checker(schema: Schema, references: Mapping[str, Schema]) -> Callable[[Any,
             place, words = printable(wrong.json_path, _SHOWN_MAX), printable(wrong.message, _SHOWN_MAX)
             raise SerializationError(f"the value does not fit the JSON schema at {place}: {words}.")
 
-    return check
+    return check, characters_of(schema, references) + _CHARACTERS_OF_INSTRUCTION * patterns.instructions
 
 
 def _said(error: Exception) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any, Final
 
 from aioprod.schema_registry._extra import missing
-from aioprod.schema_registry.patterns import Pattern
+from aioprod.schema_registry.patterns import Patterns
 from aioprod.schema_registry.stack import check_stack
 from aioprod.schema_registry.work import Steps
 
@@ -24,10 +24,12 @@ try:
 except ImportError as error:
     raise missing("aioprod.schema_registry.json_schema", error) from error
 
-__all__ = ["STEPS", "counted", "unbounded_pattern"]
+__all__ = ["PATTERNS", "STEPS", "counted"]
 
 STEPS: ContextVar[Steps] = ContextVar("aioprod_json_schema_steps")
 """The steps of the check that runs; a variable of the context, as jsonschema hands nothing of ours on."""
+PATTERNS: ContextVar[Patterns] = ContextVar("aioprod_json_schema_patterns")
+"""Those of its schema."""
 
 _TEXT_OF_STEP: Final = 16
 """Characters of an error's text, which has the value in it, for a step."""
@@ -72,23 +74,6 @@ class _Types:
         if test is None:
             raise UndefinedTypeCheck(name)
         return bool(test(self, value))
-
-
-def unbounded_pattern(documents: list[Any]) -> str | None:
-    """A pattern that jsonschema's own unevaluatedProperties would match by `re`, and that has choices; None without."""
-    patterns: list[str] = []
-    is_used = False
-    waiting = list(documents)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            is_used = is_used or "unevaluatedProperties" in node
-            given = node.get("patternProperties")
-            patterns += given if isinstance(given, dict) else ()
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
-    return next((each for each in patterns if not _compiled(each).is_plain), None) if is_used else None
 
 
 def _evolve(validator: Any, **changes: Any) -> Any:
@@ -140,21 +125,17 @@ def _count(value: Any) -> int:
     return 1 + sum(map(_count, inner))
 
 
-@lru_cache(maxsize=1_000)
-def _compiled(text: str) -> Pattern:
-    return Pattern(text)
-
-
 def _pattern(validator: Validator, wanted: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-    if validator.is_type(value, "string") and not _compiled(wanted).is_in(value, STEPS.get()):
+    if validator.is_type(value, "string") and not PATTERNS.get().of(wanted).is_in(value, STEPS.get()):
         yield ValidationError(f"{value!r} does not match {wanted!r}")
 
 
 def _pattern_properties(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
     if validator.is_type(value, "object"):
+        patterns = PATTERNS.get()
         for pattern, inner in wanted.items():
             for name, each in value.items():
-                if _compiled(pattern).is_in(name, STEPS.get()):
+                if patterns.of(pattern).is_in(name, STEPS.get()):
                     yield from validator.descend(each, inner, path=name, schema_path=pattern)
 
 
@@ -162,7 +143,7 @@ def _additional_properties(validator: Any, wanted: Any, value: Any, schema: Any)
     if not validator.is_type(value, "object"):
         return
     steps, properties = STEPS.get(), schema.get("properties", {})
-    patterns = [_compiled(each) for each in schema.get("patternProperties", ())]
+    patterns = [PATTERNS.get().of(each) for each in schema.get("patternProperties", ())]
     others = [
         name for name in value if name not in properties and not any(each.is_in(name, steps) for each in patterns)
     ]

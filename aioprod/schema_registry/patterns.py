@@ -8,15 +8,17 @@ tries none twice at the same place of the text. Names of the program's instructi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from re import _compiler, _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aioprod.schema_registry.work import Steps
 
-__all__ = ["Pattern", "UnboundedPatternError"]
+__all__ = ["Pattern", "Patterns", "UnboundedPatternError"]
 
 _PROGRAM_MAX: Final = 10_000
+_OF_A_SCHEMA_MAX: Final = 50_000
+"""Instructions of all patterns of a schema; each takes some 100 microseconds to make, and 250 bytes."""
 _SIZE_OF_STEP: Final = 32
 """How many characters a part without choices is compared with in a step."""
 
@@ -44,15 +46,76 @@ class _Instruction(NamedTuple):
     wanted: bool = True
 
 
+class Patterns:
+    """The patterns of a schema, each compiled once."""
+
+    def __init__(self, documents: Iterable[Any] = ()) -> None:
+        self._known: dict[str, Pattern | Exception] = {}
+        self._of_properties: list[str] = []
+        self._has_unevaluated = False
+        self.instructions = 0
+        waiting = list(documents)
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Mapping):
+                self._add_all(node)
+                waiting += node.values()
+            elif isinstance(node, list):
+                waiting += node
+
+    def of(self, text: str) -> Pattern:
+        """The pattern; raises re.error and UnboundedPatternError."""
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = self._compiled(text)
+        if isinstance(found, Exception):
+            raise found.with_traceback(None)
+        return found
+
+    @property
+    def unbounded(self) -> str | None:
+        """A pattern with choices that jsonschema's own unevaluatedProperties would match by `re`; None without."""
+        texts = self._of_properties if self._has_unevaluated else ()
+        return next((text for text in texts if not self.of(text).is_plain), None)
+
+    def _add_all(self, schema: Mapping[str, Any]) -> None:
+        self._has_unevaluated = self._has_unevaluated or "unevaluatedProperties" in schema
+        of_properties, own = schema.get("patternProperties"), schema.get("pattern")
+        texts = list(of_properties) if isinstance(of_properties, Mapping) else []
+        self._of_properties += texts
+        for text in [*texts, own] if isinstance(own, str) else texts:
+            if text not in self._known:
+                self._known[text] = self._compiled(text)
+
+    def _compiled(self, text: str) -> Pattern | Exception:
+        """The pattern, or what is wrong with it, which is raised where a value is to be matched."""
+        most = min(_PROGRAM_MAX, _OF_A_SCHEMA_MAX - self.instructions)
+        try:
+            pattern = Pattern(text, most)
+        except UnboundedPatternError as error:
+            self.instructions += max(most, 0)
+            return error
+        except Exception as error:  # re.error, and what else its parser raises.
+            return error
+        self.instructions += pattern.instructions
+        return pattern
+
+
 class Pattern:
     """A regular expression of Python; raises re.error and UnboundedPatternError."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, instructions_max: int = _PROGRAM_MAX) -> None:
+        self._instructions_max = instructions_max
         tree = _parser.parse(text)
         self._state = tree.state
         self._program: list[_Instruction] = []
         self._emit_all(tree, tree.state.flags)
         self._add(_Instruction("end"))
+
+    @property
+    def instructions(self) -> int:
+        """How large its program is."""
+        return len(self._program)
 
     @property
     def is_plain(self) -> bool:
@@ -90,8 +153,10 @@ class Pattern:
         return False
 
     def _add(self, instruction: _Instruction) -> int:
-        if len(self._program) >= _PROGRAM_MAX:
-            raise UnboundedPatternError(f"its parts, repeated, are more than {_PROGRAM_MAX}")
+        if len(self._program) >= self._instructions_max:
+            raise UnboundedPatternError(
+                f"its parts, repeated, are more than {_PROGRAM_MAX}, or those of all patterns than {_OF_A_SCHEMA_MAX}"
+            )
         self._program.append(instruction)
         return len(self._program) - 1
 

@@ -120,7 +120,7 @@ class ProtobufDeserializer(RegistryDeserializer, Generic[M]):
             )
         return rest if frame.header is None else frame.payload
 
-    async def _decoder(self, schema: Schema) -> Decode:
+    async def _decoder(self, schema: Schema) -> tuple[Decode, int]:
         kind = self._message_type
         name = kind.DESCRIPTOR.full_name
 
@@ -132,7 +132,7 @@ class ProtobufDeserializer(RegistryDeserializer, Generic[M]):
                 raise SerializationError(f"its bytes are not a message {name}: {error}.") from error
             return message
 
-        return decode
+        return decode, 0
 
 
 def _checked(message_type: type[M]) -> type[M]:

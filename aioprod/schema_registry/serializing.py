@@ -93,7 +93,10 @@ class RegistrySerializer(ABC):
 
     @abstractmethod
     async def _encoder(self, schema: Schema) -> Encode:
-        """What encodes values by this schema; raises RegistryError, SerializationError."""
+        """What encodes values by this schema; made in a thread, as a schema may be large.
+
+        Raises RegistryError, SerializationError.
+        """
 
     def configure(self, config: object, *, is_key: bool) -> None:
         """Serialize keys, or values; a producer calls it. Raises ConfigError for both by one serializer."""

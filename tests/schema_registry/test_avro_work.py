@@ -49,12 +49,13 @@ async def deserialized(registry: SchemaRegistry, types: Any, payload: bytes, wan
     [
         (laughs(20), r"its value has 3\.15e\+06 parts that take no bytes, and 10000 is the limit"),
         (laughs(60), "parts that take no bytes"),
+        ([record("R0", "null"), *(record(f"R{n + 1}", f"R{n}", f"R{n}") for n in range(1_100))], r"1e\+18 parts that"),
         ({"type": "array", "items": record("A", laughs(4), "int")}, "has 48 parts for each byte, and 8 is the limit"),
         ({"type": "map", "values": laughs(4)}, "has 47 parts for each byte"),
         (record("N", ["null", "N"], *["null"] * 20), "a type inside itself, has 22 parts for each byte"),
         ([record(f"R{number}") for number in range(10_001)], "it defines more than 10000 types"),
     ],
-    ids=["tree", "large tree", "items", "values", "inside itself", "types"],
+    ids=["tree", "large tree", "more than a float", "items", "values", "inside itself", "types"],
 )
 async def test_parts_that_no_byte_pays_for(registry: SchemaRegistry, types: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
@@ -170,8 +171,8 @@ async def test_a_large_record_is_decoded_in_a_thread(registry: SchemaRegistry) -
     class Threads(RegistryDeserializer):
         _type = "AVRO"
 
-        async def _decoder(self, schema: Schema) -> Decode:
-            return lambda _: threading.get_ident()
+        async def _decoder(self, schema: Schema) -> tuple[Decode, int]:
+            return (lambda _: threading.get_ident()), 0
 
     known = await registry.register("t-value", Schema('"string"'))
     reader = Threads(registry)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aioprod.errors import SerializationError
-from aioprod.schema_registry import JsonSchemaDeserializer, JsonSchemaSerializer, Schema, SchemaRegistry
+from aioprod.schema_registry import JsonSchemaDeserializer, JsonSchemaSerializer, Schema, SchemaRegistry, patterns
 from aioprod.schema_registry.framing import id_prefix
 from aioprod.schema_registry.json_work import STEPS
 from aioprod.schema_registry.patterns import Pattern, UnboundedPatternError
@@ -47,7 +47,7 @@ REFUSED: list[tuple[Any, Any]] = [
 
 
 async def deserialized(registry: SchemaRegistry, schema: Any, value: Any) -> Any:
-    decode = await JsonSchemaDeserializer(registry)._decoder(Schema(json.dumps(schema), "JSON"))
+    decode, _ = await JsonSchemaDeserializer(registry)._decoder(Schema(json.dumps(schema), "JSON"))
     return decode(json.dumps(value, separators=(",", ":")).encode())
 
 
@@ -91,14 +91,14 @@ async def test_an_ordinary_record_is_far_from_the_limit(registry: SchemaRegistry
 
     class Counted(JsonSchemaDeserializer):
         async def _decoder(self, schema: Schema) -> Any:
-            decode = await super()._decoder(schema)
+            decode, characters = await super()._decoder(schema)
 
             def counting(payload: bytes) -> Any:
                 found = decode(payload)
                 spent.append(STEPS.get().spent)
                 return found
 
-            return counting
+            return counting, characters
 
     data = await result(serializer.serialize("t", [], value))
     reader = Counted(registry)
@@ -139,6 +139,35 @@ async def test_patterns_beside_unevaluated_properties(registry: SchemaRegistry) 
     schema["allOf"] = [{"patternProperties": {"^(a+)+$": {}}}]
     with pytest.raises(SerializationError, match="together they can't be checked in a bounded time"):
         await deserialized(registry, schema, {"a" * 40 + "!": 1})
+
+
+async def test_patterns_are_compiled_once(registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many a schema has, and whether they are known to Python or not."""
+    texts: list[str] = []
+
+    def counting(text: str, most: int) -> Pattern:
+        texts.append(text)
+        return Pattern(text, most)
+
+    monkeypatch.setattr(patterns, "Pattern", counting)
+    wanted = [f"a{number}" for number in range(1_001)]
+    schema = {"items": {"anyOf": [{"pattern": each} for each in wanted]}, "$defs": {"a": {"pattern": "("}}}
+    known = patterns.Patterns([schema, {"pattern": 5, "patternProperties": {"b": {"pattern": "c"}}}])
+    for text in (*wanted, "b", "c"):
+        known.of(text)
+    for _ in range(2):
+        with pytest.raises(re.error):
+            known.of("(")
+    assert sorted(texts) == sorted([*wanted, "(", "b", "c"])
+
+
+def test_patterns_of_a_schema_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "_OF_A_SCHEMA_MAX", 20)
+    known = patterns.Patterns([{"pattern": f"{letter}*"} for letter in "abcdef"])
+    assert known.instructions == 20
+    assert known.of("d*").is_in("d", Steps(10)) is True
+    with pytest.raises(UnboundedPatternError, match="or those of all patterns than 20"):
+        known.of("a*")
 
 
 class Drawn:
