@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Unpack
 from aioprod._shown import printable
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
+from aioprod.schema_registry.avro_defaults import check_written_defaults
 from aioprod.schema_registry.avro_parts import check_defaults
 from aioprod.schema_registry.avro_reading import InterruptibleBytes, check_items, read_bounded
 from aioprod.schema_registry.avro_schemas import (
@@ -79,6 +80,7 @@ class AvroSerializer(RegistrySerializer):
         avro = parsed(schema, references)
         if avro.is_bytes:
             return _plain_bytes
+        check_written_defaults(avro.types)
         types, is_limited = avro.types, avro.depth is not None and avro.depth <= DEPTH_MAX
         name, strict = _shown_name(schema), self._strict
 

@@ -79,6 +79,41 @@ async def test_defaults_that_a_reader_adds(registry: SchemaRegistry) -> None:
     assert len(value[0]) == 1_000
 
 
+def defaulting(name: str, items: Any, default: Any) -> dict[str, Any]:
+    """A record with an array, which is that default."""
+    types = record(name, {"type": "array", "items": items})
+    types["fields"][0]["default"] = default
+    return types
+
+
+@pytest.mark.parametrize(
+    ("types", "words"),
+    [
+        (defaulting("A", "A", [{}]), "its defaults are nested more than 100 deep"),
+        (defaulting("A", defaulting("B", "int", [1] * 200), [{}] * 200), "its defaults are more than 10000 values"),
+        (
+            [defaulting("A0", "int", []), *(defaulting(f"A{n + 1}", f"A{n}", [{}]) for n in range(60))],
+            "its defaults are nested more than 100 deep",
+        ),
+    ],
+    ids=["without an end", "of many", "a chain"],
+)
+async def test_defaults_that_are_written(registry: SchemaRegistry, types: Any, words: str) -> None:
+    """fastavro's compiled writer would take all memory, or exhaust the stack, which ends the process."""
+    await registry.register("t-value", Schema(json.dumps(types)))
+    with pytest.raises(SerializationError, match=words):
+        await result(AvroSerializer(registry, use_latest=True).serialize("t", [], {}))
+
+
+async def test_ordinary_defaults_are_written(registry: SchemaRegistry) -> None:
+    inner = defaulting("B", "int", [1, 2])
+    types = defaulting("A", ["null", inner], [{}, None, {"f0": [3]}])
+    data = await result(AvroSerializer(registry, json.dumps(types)).serialize("t", [], {}))
+    assert await result(AvroDeserializer(registry).deserialize("t", [], data)) == {
+        "f0": [{"f0": [1, 2]}, None, {"f0": [3]}]
+    }
+
+
 @pytest.mark.parametrize(("items", "count"), [("null", 10_000), (record("Nulls", *["null"] * 9), 1_000)])
 async def test_items_without_bytes_up_to_a_number(registry: SchemaRegistry, items: Any, count: int) -> None:
     """What is written can be read: the same limit, in all arrays of a value together."""
