@@ -11,6 +11,7 @@ from aioprod.schema_registry.client import SchemaRegistry
 from aioprod.schema_registry.deserializing import Decode, RegistryDeserializer
 from aioprod.schema_registry.framing import Frame, index_bytes, read_indexes
 from aioprod.schema_registry.options import SerializerOptions
+from aioprod.schema_registry.protobuf_work import MessageWork
 from aioprod.schema_registry.schemas import Reference, RegisteredSchema, Schema, SchemaType
 from aioprod.schema_registry.serializing import Encode, RegistrySerializer
 
@@ -107,6 +108,7 @@ class ProtobufDeserializer(RegistryDeserializer, Generic[M]):
         super().__init__(registry)
         self._message_type: type[M] = _checked(message_type)
         self._indexes = tuple(_indexes_of(message_type.DESCRIPTOR))
+        self._work = MessageWork(message_type.DESCRIPTOR)
 
     def _payload(self, frame: Frame) -> bytes:
         indexes, rest = read_indexes(frame.payload if frame.header is None else frame.header)
@@ -125,6 +127,7 @@ class ProtobufDeserializer(RegistryDeserializer, Generic[M]):
         name = kind.DESCRIPTOR.full_name
 
         def decode(payload: bytes) -> M:
+            self._work.check(payload)
             message = kind()
             try:
                 message.ParseFromString(payload)
