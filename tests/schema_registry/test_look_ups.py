@@ -95,15 +95,16 @@ async def test_at_most_a_hundred_look_ups_fail_in_ten_seconds() -> None:
 async def test_schemas_are_parsed_in_a_thread(
     registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """When the application makes a serializer, and not while records are sent and read, it is the caller's."""
-    target: Any = {"avro": (avro, "parsed"), "json": (json_schema, "_checker")}[kind]
-    parse, threads = getattr(*target), []
+    """A serializer that is made checks its schema where it is made, and not again there."""
+    module, name = (avro, "parsed") if kind == "avro" else (json_schema, "_checker")
+    parse: Any = getattr(module, name)
+    threads: list[int] = []
 
     def watched(*given: Any) -> Any:
         threads.append(threading.get_ident())
         return parse(*given)
 
-    monkeypatch.setattr(*target, watched)
+    monkeypatch.setattr(module, name, watched)
     serializer: Any = AvroSerializer(registry, ORDER) if kind == "avro" else JsonSchemaSerializer(registry, "{}")
     threads.clear()
     data = await result(serializer.serialize("t", [], {"id": 1}))
