@@ -141,7 +141,8 @@ async def test_brokers_whose_own_addresses_can_not_be_reached(transactional_id: 
         brokers.state.nodes[1] = dead_address()
         if transactional_id is None:
             brokers.fault(InitProducerIdRequest, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=None)
-        producer = new_producer(bootstrap, max_block_ms=5000, transactional_id=transactional_id)
+        backoff = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 100}
+        producer = new_producer(bootstrap, max_block_ms=5000, transactional_id=transactional_id, **backoff)
         with pytest.raises(AioprodError, match=r"Now: .* can't be reached ") as caught:
             await begin(producer)
         assert isinstance(caught.value, (MetadataTimeoutError, RequestTimedOutError))
