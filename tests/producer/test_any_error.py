@@ -127,9 +127,8 @@ OPTIONS: dict[str, Callable[[], tuple[Trap, dict[str, Any]]]] = {
     "async values": lambda: (Trap(), {}),
     "metadata listener": lambda: (Trap(), {}),
     "log of retries": lambda: (Trap(), {}),
-    "log of connections": lambda: (Trap(), {}),
 }
-LOGGERS = {"log of retries": "aioprod.producer", "log of connections": "aioprod.net"}
+LOGGERS = {"log of retries": "aioprod.producer"}
 
 
 def with_trap(trap: Trap, option: str, given: Any = None) -> tuple[Trap, dict[str, Any]]:
