@@ -23,8 +23,9 @@ from integration.support.figures import Figures
 from integration.support.java import JavaOracle
 from integration.support.missing import missing_for_apicurio, missing_for_brokers, missing_for_java
 
-# No JVM lives long enough here for the second compiler, which would take half of all their CPU time.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# No JVM lives long enough here for the second compiler, which would take half of all their CPU time. Without it Java
+# reserves 48 MB for compiled code: Spark fills them, and then throws code away and compiles it again.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m")
 
 _HERE: Final = Path(__file__).parent
 _OF_FIXTURES: Final = {"oracle": missing_for_java, "apicurio": missing_for_apicurio}
