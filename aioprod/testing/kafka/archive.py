@@ -38,7 +38,7 @@ def class_archive(java: Path, libs: Path, progress: Progress) -> Path | None:
     except (OSError, KafkaStartError) as error:
         progress(f"brokers start without an archive of their classes: {error}")
         return None
-    # A Java that writes none is not asked for it again: the folder is empty.
+    # A Java that writes none is not started for it again: the folder is empty.
     archive = folder / _NAME
     return archive if archive.exists() else None
 

@@ -33,7 +33,7 @@ def cache_folder() -> Path:
     """The folder of jars and runtimes: `$AIOPROD_CACHE`, else `aioprod` in `$XDG_CACHE_HOME` or `~/.cache`.
 
     Where the latter is not there and can't be made, it is `aioprod-<user id>` in the folder of temporary files. Raises
-    KafkaUnavailableError when that one could be written by somebody else.
+    KafkaUnavailableError when another user could write that one.
     """
     if own := os.environ.get("AIOPROD_CACHE"):
         return Path(own).absolute()
@@ -49,7 +49,7 @@ def _temporary_cache() -> Path:
     folder = Path(tempfile.gettempdir()).absolute() / f"aioprod-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
-    # Anybody may make a folder of this name: programs that are run must not come from there.
+    # Any user may make a folder of this name: programs that are run must not come from there.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise KafkaUnavailableError(
             f"The cache folder can't be {folder}: it is not this user's alone, and the home can't be written.",
