@@ -86,8 +86,8 @@ def static_membership_error(group_id: str) -> UnsupportedVersionError:
 
 def log_retry(error: AioprodError, failures: int) -> None:
     """Log that a member tries again after a code that does not say what is wrong; the first time as a warning."""
-    tell = log.debug if failures else log.warning
-    tell("%s It tries again.", error.message)
+    write = log.debug if failures else log.warning
+    write("%s It tries again.", error.message)
 
 
 def is_retriable(error: AioprodError) -> bool:

@@ -111,7 +111,7 @@ class Compressor:
 
 
 def _taken(job: list[Batch]) -> Batch | None:
-    """The batch of a job; None for who comes second."""
+    """The batch of a job; None for the second caller."""
     try:
         return job.pop()
     except IndexError:

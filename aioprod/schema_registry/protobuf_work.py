@@ -1,7 +1,7 @@
 """How much memory and time Google's parser may need for a Protobuf message, found out before it parses.
 
 Two bytes make a message inside another one, which takes memory for all fields of its type; and the maps of that parser
-have a hash that anybody can compute for keys that are integers, so that each look-up may pass all entries (800 KB of
+have a hash that can be computed for keys that are integers, so that each look-up may pass all entries (800 KB of
 them: nine seconds, in which no other thread runs). A type is looked at once; of most, no record can be that dear. Of
 others, large records are walked through.
 """

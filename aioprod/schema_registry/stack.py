@@ -15,8 +15,8 @@ _CALLS: Final = 50
 def check_stack() -> None:
     """Raise RecursionError, here and now, where the stack has no room for a look-up.
 
-    The calls are tried, as nothing tells how many are left: frames can be counted, and calls of compiled code, which
-    the limit counts too, can't.
+    The calls are tried, as Python does not say how many are left: frames can be counted, and calls of compiled code,
+    which the limit counts too, can't.
     """
     _descend(_CALLS)
 

@@ -312,7 +312,7 @@ class ClassicMembership:
             try:
                 self._assigned = decode_assignment(response.assignment)
             except ProtocolError as error:
-                # Any client that joins may be the leader, so it ends nobody.
+                # Any client that joins may be the leader, so it ends no member.
                 log.warning("Member of group %r is assigned nothing: %s It joins again.", self._group_id, error.message)
                 self._assigned, self._needs_rejoin = (), True
                 self._rejoin_later(now)

@@ -60,12 +60,12 @@ async def send_arrow(engine: Engine, data: object, topic: str | None) -> SendRes
             await call.bulk.future
         except MemoryError as error:
             count = len(call.bulk.partitions)
-            refused = InvalidRecordError(
+            lack = InvalidRecordError(
                 f"There is not enough memory for the rows of the Arrow data after the first {count}.",
                 hint="Send fewer rows in one call.",
             )
-            call.bulk.abandon(refused)
-            raise refused from error
+            call.bulk.abandon(lack)
+            raise lack from error
         except BaseException as error:
             call.bulk.abandon(error)
             raise
