@@ -27,7 +27,10 @@ all of this in pure Python."""
 
 ROW_COST = 0 if COMPILED else BYTES_PER_TURN // ROWS_PER_TURN_SLOW
 SLOW_ROW_COST = BYTES_PER_TURN // ROWS_PER_TURN_SLOW
-"""What a row, or a header, counts against `BYTES_PER_TURN` beside its bytes."""
+"""What a row counts against `BYTES_PER_TURN` beside its bytes."""
+
+PAIR_COST = 8 + ROW_COST
+"""The same for a header: rows may fail after many of them were looked at."""
 
 PAIR_SIZE_MIN = 2
 """The bytes that a header takes at least."""
@@ -355,7 +358,7 @@ class BulkColumns:
             return 1
         # Lists of several rows may share their pairs: a row must not cost more than could be sent of it.
         accumulator.check_size(topic, PAIR_SIZE_MIN * pairs.count)
-        self._left -= pairs.count * (1 + ROW_COST)
+        self._left -= pairs.count * PAIR_COST
         names = pairs.names
         values = pairs.values
         size = varint_size(pairs.count)

@@ -203,7 +203,7 @@ async def test_more_headers_than_can_be_sent_are_not_even_looked_at(brokers: Fak
 async def test_the_loop_turns_between_rows_whose_many_headers_are_too_large() -> None:
     harness = Harness(max_request_size=50_000)
     harness.lead({0: 1}, name="t")
-    source = open_source(shared_headers(30, 20_000, "h"))
+    source = open_source(shared_headers(10, 20_000, "h"))
     chunk = source.next()
     assert chunk is not None
     columns = ArrowSchema(source.field, "t").columns(chunk.array)
