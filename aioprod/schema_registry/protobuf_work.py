@@ -46,7 +46,7 @@ class MessageWork:
         self._has_integer_keys = any(kind.has_integer_keys for kind in kinds.values())
         self._memory_per_byte = max(
             (
-                inner.kind.memory // (2 + (number > 15) + (number > 2047))
+                inner.memory // (2 + (number > 15) + (number > 2047))
                 for kind in kinds.values()
                 for number, inner in kind.fields.items()
             ),
@@ -63,19 +63,23 @@ class MessageWork:
 
 
 class _Inner(NamedTuple):
-    """A field whose values are messages."""
+    """A field whose values are messages, each of which takes so much memory."""
 
     kind: _Kind
     is_repeated: bool
+    memory: int
 
 
 class _Kind:
     """A type of messages: the memory that one takes, and its fields that are messages, by number."""
 
     def __init__(self, descriptor: _Descriptor) -> None:
-        self.memory = _OF_A_MESSAGE + _OF_A_FIELD * len(descriptor.fields)
+        self.is_entry = bool(descriptor.GetOptions().map_entry)
+        # An entry without a value has one nevertheless, so that its memory is always that of both.
+        value = descriptor.fields_by_number[2].message_type if self.is_entry else None
+        self.memory = _memory_of(descriptor) + (0 if value is None else _memory_of(value))
         self.fields: dict[int, _Inner] = {}
-        key = descriptor.fields_by_number[1] if descriptor.GetOptions().map_entry else None
+        key = descriptor.fields_by_number[1] if self.is_entry else None
         self.has_integer_keys = key is not None and key.type not in (key.TYPE_STRING, key.TYPE_BOOL)
         self.has_zigzag_keys = key is not None and key.type in (key.TYPE_SINT32, key.TYPE_SINT64)
         is_long = key is not None and key.cpp_type in (key.CPPTYPE_INT64, key.CPPTYPE_UINT64)
@@ -95,8 +99,14 @@ def _kind_of(descriptor: _Descriptor, kinds: dict[str, _Kind]) -> _Kind:
             if inner.full_name not in kinds:
                 kinds[inner.full_name] = _Kind(inner)
                 waiting.append(inner)
-            kinds[outer.full_name].fields[field.number] = _Inner(kinds[inner.full_name], _is_repeated(field))
+            outside, inside = kinds[outer.full_name], kinds[inner.full_name]
+            memory = 0 if outside.is_entry else inside.memory
+            outside.fields[field.number] = _Inner(inside, _is_repeated(field), memory)
     return root
+
+
+def _memory_of(descriptor: _Descriptor) -> int:
+    return _OF_A_MESSAGE + _OF_A_FIELD * len(descriptor.fields)
 
 
 def _is_repeated(field: _Descriptor) -> bool:
@@ -157,7 +167,7 @@ class _Walk:
         """The number of a message inside another one; what comes several times and is not repeated is one message."""
         if inner is None:
             return 0
-        self._memory_left -= inner.kind.memory
+        self._memory_left -= inner.memory
         if self._memory_left < 0:
             most = _MEMORY + _MEMORY_PER_BYTE * len(self._payload)
             raise SerializationError(
