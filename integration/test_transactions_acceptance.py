@@ -220,9 +220,13 @@ class Life:
         return False
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal, unless it has ended; it may end by itself at any time."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(number)
+        """Send it a signal, unless it has ended; it may end by itself at any time.
+
+        By `send_signal` asyncio would reap a process that has just ended, and its watcher not find the exit code.
+        """
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
 
     async def end(self) -> None:
         """Kill it if it has not ended; what it printed before is not all that it did. It must not have failed."""
