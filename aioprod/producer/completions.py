@@ -195,10 +195,14 @@ class Completions:
         self._scheduled = False
         self._spent_s = 0.0
         if self._queue:
-            try:
-                self.run()
-            except BaseException as error:
-                self._on_failure(error)
+            self.run_guarded()
+
+    def run_guarded(self) -> None:
+        """As `run`; an error of our own goes to `on_failure`."""
+        try:
+            self.run()
+        except BaseException as error:
+            self._on_failure(error)
 
     def run_all(self) -> None:
         """Complete everything now: the producer closes."""

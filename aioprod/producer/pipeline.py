@@ -131,8 +131,7 @@ class Pipeline(ClientListener, BatchEvents):
         self.topics = UnknownTopics(
             accumulator, self.completions, clock=clock, guard=guard, describe=self.client.describe
         )
-        has_own_id = config.enable_idempotence and not settings.transactional
-        self.producer_id = self._id_keeper(loop) if has_own_id else None
+        self.producer_id = self._id_keeper(config, loop)
         self.sender = self._sender(loop)
         self._deleted = DeletedTopics(accumulator, self.outcomes, self.topics)
         self._stalls = StallMonitor(accumulator, self.outcomes.explainer, clock())
@@ -144,7 +143,9 @@ class Pipeline(ClientListener, BatchEvents):
             return None
         return Compressor(settings.codec, settings.compression_level, environment, loop=loop, ended=self._compressed)
 
-    def _id_keeper(self, loop: asyncio.AbstractEventLoop) -> ProducerIdKeeper:
+    def _id_keeper(self, config: ProducerConfig, loop: asyncio.AbstractEventLoop) -> ProducerIdKeeper | None:
+        if not config.enable_idempotence or self._settings.transactional:
+            return None
         return ProducerIdKeeper(self.client, self.accumulator, loop=loop, on_failure=self._on_failure)
 
     def _sender(self, loop: asyncio.AbstractEventLoop) -> Sender:
@@ -213,12 +214,6 @@ class Pipeline(ClientListener, BatchEvents):
             due = queue.next_due()
         return due if due is not None and due > now else None
 
-    def _complete(self) -> None:
-        try:
-            self.completions.run()
-        except BaseException as error:
-            self._broken(error)
-
     def _broken(self, error: BaseException) -> None:
         """Fail by an error of our own making: no waiter may be left. A KeyboardInterrupt ends the loop after that."""
         self._on_failure(error)
@@ -267,13 +262,13 @@ class Pipeline(ClientListener, BatchEvents):
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
         self._meters.disconnected(link.node.id)
         self._outages.lost(link, error)
-        self._complete()
+        self.completions.run_guarded()
         self.scheduler.wake()
 
     def link_data(self, link: BrokerLink) -> None:
         """Refill the wire first, then complete the records that were acknowledged."""
         self.sender.refill(link.node.id)
-        self._complete()
+        self.completions.run_guarded()
         self.sender.rest()
 
     def link_writable(self, link: BrokerLink) -> None:
