@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from aioprod._shown import shown_error
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.assignment import AssignmentState, Callback, Callbacks
 from aioprod.group.background import BackgroundTask
@@ -310,7 +311,8 @@ class Member(PartitionCalls, MemberLacks):
         if isinstance(self._background.failure, AioprodError):
             raise self._background.failure.again() from self._background.failure.__cause__
         if self._background.failure is not None:
-            raise AioprodError(f"The member has failed: {self._background.failure!r}.") from self._background.failure
+            said = shown_error(self._background.failure)
+            raise AioprodError(f"The member has failed: {said}.") from self._background.failure
         raise StopAsyncIteration
 
     # --- state
