@@ -36,7 +36,7 @@ _FIGURES = pytest.StashKey[Figures]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tell what the tests here need of this machine: brokers, and what their fixtures start."""
+    """Mark the tests here with what they need of this machine: brokers, and what their fixtures start."""
     for item in items:
         if not item.path.is_relative_to(_HERE) or item.path.name in _WITHOUT_BROKERS:
             continue

@@ -189,7 +189,7 @@ def _validator(kind: type[Validator], contents: Any, others: Registry[Any]) -> V
 def _checker(schema: Schema, references: Mapping[str, Schema]) -> tuple[Callable[[Any, int], None], int]:
     """What raises SerializationError for a value, of so many bytes, that does not fit, or for a schema that is none.
 
-    With it comes its size in memory, as characters of a schema.
+    Returns its size in memory, too, in characters of a schema.
     """
     wrong_one = "the JSON schema"
     try:

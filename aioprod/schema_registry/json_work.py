@@ -29,7 +29,7 @@ __all__ = ["PATTERNS", "STEPS", "counted"]
 STEPS: ContextVar[Steps] = ContextVar("aioprod_json_schema_steps")
 """The steps of the check that runs; a variable of the context, as jsonschema hands nothing of ours on."""
 PATTERNS: ContextVar[Patterns] = ContextVar("aioprod_json_schema_patterns")
-"""Those of its schema."""
+"""The patterns of the schema of that check."""
 
 _TEXT_OF_STEP: Final = 16
 """Characters of an error's text, which has the value in it, for a step."""

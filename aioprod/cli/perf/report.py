@@ -57,8 +57,8 @@ def parts(found: Mapping[str, Any]) -> list[Part]:
     said.append(f"In {found['seconds']:.1f} s this process took {found['cpu_s']:.2f} s of CPU time{memory}{gap}.")
     if found["config"]["rate"] is None and not found["config"]["e2e"]:
         said.append(
-            "Sent as fast as possible: the latencies are mostly the time in this client's own buffer. Measure them "
-            "at a --rate of every day."
+            "Sent as fast as possible: the latencies are mostly the time in this client's own buffer. Give the "
+            "--rate that you expect to measure those of the brokers."
         )
     if found["failed"]:
         errors = ", ".join(f"{count:,} x {name}" for name, count in found["errors"].items())
