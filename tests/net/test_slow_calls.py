@@ -14,7 +14,7 @@ from aioprod.errors import MetadataTimeoutError
 from aioprod.group import Member
 from aioprod.messages import ApiVersionsRequest, InitProducerIdRequest, MetadataRequest
 from aioprod.reader import Reader
-from aioprod.testing import FakeCluster
+from aioprod.testing import FakeCluster, simulation
 from aioprod.testing.simulation import SimulatedLoop
 from tests.support.clients import Listener, new_client
 
@@ -107,7 +107,7 @@ def test_a_producer_that_gets_no_id_says_so(transactional_id: str | None, caplog
         async with FakeCluster(1) as cluster:
             cluster.fault(InitProducerIdRequest, hold=True, times=None)
             producer = Producer(cluster.bootstrap, transactional_id=transactional_id)
-            starting = asyncio.ensure_future(producer.start())
+            starting = asyncio.ensure_future(simulation.start(producer, loop))
             await asyncio.sleep(5.0)
             starting.cancel()
             await asyncio.wait([starting])
