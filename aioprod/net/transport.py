@@ -9,7 +9,7 @@ import asyncio
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from aioprod._shown import printable
@@ -98,24 +98,30 @@ async def _first_connected(
             for task in done:
                 error = task.exception()
                 if error is None:
-                    running.pop(task)
+                    await _cancel([other for other in running if other is not task])
                     return task.result()
                 if not isinstance(error, OSError):
                     raise error
                 failures.append(f"{running.pop(task)}: {reason_of(error)}")
-    finally:
+    except BaseException:
         await _cancel(running)
+        raise
     raise BrokerConnectionError(
         f"{text_of(address)} can't be reached ({'; '.join(failures)}).", address=text_of(address)
     )
 
 
-async def _cancel(running: dict[asyncio.Task[socket.socket], Endpoint]) -> None:
+async def _cancel(running: Iterable[asyncio.Task[socket.socket]]) -> None:
     for task in running:
         task.cancel()
-    for outcome in await asyncio.gather(*running, return_exceptions=True):
-        if isinstance(outcome, socket.socket):
-            outcome.close()
+        # Not after the wait, which may be cancelled: a link is given up, and then the client is closed.
+        task.add_done_callback(_close)
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+def _close(ended: asyncio.Task[socket.socket]) -> None:
+    if not ended.cancelled() and ended.exception() is None:
+        ended.result().close()
 
 
 async def _connect(loop: asyncio.AbstractEventLoop, endpoint: Endpoint, settings: ClientSettings) -> socket.socket:

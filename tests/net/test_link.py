@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 from typing import Any
 
@@ -223,6 +224,23 @@ async def test_a_connection_ends_in_whichever_turn_of_the_loop_its_making_is_can
             async with asyncio.timeout(10):
                 await b.link.connection.close()
         assert b.link.connection is None
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_an_attempt_that_is_cancelled_twice_leaves_no_socket_open(turns: int) -> None:
+    """A link that was slower than another bootstrap server is given up, and then the client is closed."""
+    for between in range(4):
+        async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
+            b.link.ensure(b.clock())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            b.link.retire()
+            for _ in range(between):
+                await asyncio.sleep(0)
+            await b.tasks.close()
+            if b.link.connection is not None:
+                await b.link.connection.close()
+        gc.collect()
 
 
 async def test_a_connection_that_takes_too_long_in_the_moment_in_which_it_is_made(
