@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 import aioprod
+from aioprod.net import slow_calls
 from build_ext import build_fault
 from tests.support.lanes import add_tests
 from tests.support.length import LONG, by_length
@@ -47,6 +48,12 @@ def any_terminal() -> Iterator[None]:
             environment.delenv(name, raising=False)
         environment.setenv("TERM", "xterm")
         yield
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No start is called slow: for tests that compare what is logged, on a machine where one takes a second."""
+    monkeypatch.setattr(slow_calls, "START_QUIET_S", 60.0)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -48,6 +48,8 @@ from aioprod.testing import Acl, FakeCluster, Security
 from aioprod.testing.security import unsecured_token
 from aioprod.types import TopicPartition as OurPlace
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 RECORD = b"x" * 1_000_000
 ROOM = 33
 """Records of that size that fit into the 32 MiB; half a megabyte is left."""

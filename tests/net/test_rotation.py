@@ -28,6 +28,8 @@ from aioprod.testing.security import unsecured_token
 from tests.support.clients import Clock, Listener, running_client
 from tests.support.links import bench, dead_node
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 NOTHING = MetadataRequest(topics=())
 DAY_S = 86400.0
 

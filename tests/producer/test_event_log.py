@@ -21,6 +21,8 @@ from aioprod.routing.sticky import StickyChoice
 from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, running, turns, until
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 LOGGER = "aioprod.producer"
 PATIENT: dict[str, Any] = {"delivery_timeout_ms": 400_000, "request_timeout_ms": 300_000, "max_block_ms": 300_000}
 STUCK_S = 100.0

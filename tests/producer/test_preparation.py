@@ -18,6 +18,8 @@ from aioprod.records.headers import encode_headers
 from aioprod.testing import FakeCluster
 from tests.support.producers import Spy, running
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 BAD: list[tuple[dict[str, Any], type[AioprodError], str]] = [
     ({"value": "text"}, SerializationError, r"The value of a record for topic 't' is of type str.*value_serializer"),
     ({"value": 5}, SerializationError, r"The value of a record for topic 't' is of type int"),

@@ -20,6 +20,8 @@ from aioprod.testing import FakeCluster, Security
 from aioprod.testing.security import unsecured_token
 from tests.support.producers import new_producer, running, turns, until
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 TOKENS = Security(protocol="SASL_PLAINTEXT", mechanisms=["OAUTHBEARER"])
 RELOADS = 5
 

@@ -32,6 +32,8 @@ from tests.support.producers import Spy, running
 TP = TopicPartition("t", 0)
 FAILED = ((1, NotSentError("It was not sent.", topic="t", partition=0, hint="Send it again.")),)
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     gc.collect()

@@ -25,6 +25,8 @@ from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
 from tests.support.producers import left_over, new_producer, until
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 OTHERS: Final[dict[str, Callable[[str], Any]]] = {
     "reader": Reader,
     "member": lambda servers: Member(servers, group_id="g", topics="t"),

@@ -19,6 +19,8 @@ from aioprod.producer.logs.unread_failures import KINDS_MAX, UnreadFailures
 from aioprod.testing import FakeCluster
 from tests.support.producers import ErrorLog, Outcomes, ShiftedClock, Spy, pass_time, running, turns, until
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 LINGERING: dict[str, Any] = {"linger_ms": 1_000_000, "adaptive_linger": False}
 REFUSED: dict[str, Any] = {"error": ErrorCode.INVALID_REQUIRED_ACKS}
 

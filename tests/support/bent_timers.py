@@ -1,7 +1,8 @@
 """`pytest -p tests.support.bent_timers`: timers of event loops fire up to a millisecond early, or up to 20 ms late.
 
 A loop may do both: uvloop rounds times to milliseconds, and a machine with other work is late. A test, or the product,
-that takes a timer for a clock fails here. Simulated loops stay as they are.
+that takes a timer for a clock fails here. And each start logs that it is slow, as one on a busy machine does, unless
+the test asks for the fixture `patient`. Simulated loops stay as they are.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import uvloop
+
+from aioprod.net import slow_calls
 
 __all__ = ["bent"]
 
@@ -46,6 +50,25 @@ class BentUvloop(uvloop.Loop):
         """As uvloop's, at a bent time."""
         return super().call_later(bent(delay), callback, *args, context=context)
 
+
+START_QUIET_S: Final = slow_calls.START_QUIET_S
+_repeat_while_slow: Final = slow_calls.repeat_while_slow
+
+
+def _slow_at_once(
+    loop: asyncio.AbstractEventLoop,
+    report: Callable[[], None],
+    *,
+    after_s: float,
+    every_s: float = slow_calls.EVERY_S,
+) -> AbstractContextManager[None]:
+    """As `repeat_while_slow`, for a start that is slow from the beginning."""
+    if after_s == START_QUIET_S and isinstance(loop, (BentLoop, BentUvloop)):
+        after_s = 0.0
+    return _repeat_while_slow(loop, report, after_s=after_s, every_s=every_s)
+
+
+setattr(slow_calls, "repeat_while_slow", _slow_at_once)  # noqa: B010
 
 # Loops are created by these names.
 setattr(type(asyncio.get_event_loop_policy()), "_loop_factory", BentLoop)  # noqa: B010  # typeshed does not know it
