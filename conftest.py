@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import PurePosixPath
@@ -85,28 +84,6 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return result
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Measure no coverage where the same lines run again and again: it makes them three times as dear."""
-    again = any(item.get_closest_marker(name) for name in ("untraced", "hypothesis"))
-    with _untraced() if again else contextlib.nullcontext():
-        return (yield)
-
-
-@contextlib.contextmanager
-def _untraced() -> Iterator[None]:
-    """Stop the measurement of coverage, if there is one; wheels are tested where coverage is not installed."""
-    measurement = sys.modules["coverage"].Coverage.current() if "coverage" in sys.modules else None
-    if measurement is None:
-        yield
-        return
-    measurement.stop()
-    try:
-        yield
-    finally:
-        measurement.start()
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests that are marked as long to the long form, and out what this machine can't run."""
     lacks = config.stash.setdefault(_LACKS, Counter())
@@ -135,7 +112,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
     pytest's own durations name the tests.
     """
-    for lack, count in config.stash[_LACKS].items():
+    for lack, count in config.stash.get(_LACKS, Counter[str]()).items():
         terminalreporter.write_line(f"{count} tests are left out on this machine: {lack}")
     seconds: defaultdict[str, float] = defaultdict(float)
     tests: Counter[str] = Counter()

@@ -15,6 +15,7 @@ from importlib.machinery import (
     ExtensionFileLoader,
     FileFinder,
     ModuleSpec,
+    PathFinder,
     SourceFileLoader,
 )
 from types import ModuleType
@@ -41,7 +42,8 @@ def _choose() -> bool:
     # A program that imports aioprod again may have chosen the other build before.
     sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "__module__", "") != __name__]
     if os.environ.get("AIOPROD_NO_EXT", "") not in ("", "0"):
-        sys.meta_path.insert(0, SourceFinder)
+        # Just before the finder that would find the compiled ones: hooks of tools that measure coverage stay in front.
+        sys.meta_path.insert(sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0, SourceFinder)
         return False
     records = os.path.join(os.path.dirname(__file__), "records")
     built = FileFinder(records, (ExtensionFileLoader, EXTENSION_SUFFIXES)).find_spec("aioprod.records.builder")

@@ -26,11 +26,17 @@ PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEPE
 
 
 def report(path: Path, **files: tuple[int, int, int, int]) -> str:
-    """A report of coverage.py: of each file statements, those that ran, branches, those that ran."""
-    names = ("num_statements", "covered_lines", "num_branches", "covered_branches")
+    """A report of slipcover: of each file lines, those that ran, branches, those that ran."""
     found = {
-        name.replace("__", "/") + ".py": {"summary": dict(zip(names, counts, strict=True))}
-        for name, counts in files.items()
+        name.replace("__", "/") + ".py": {
+            "summary": {
+                "covered_lines": lines_run,
+                "missing_lines": lines - lines_run,
+                "covered_branches": branches_run,
+                "missing_branches": branches - branches_run,
+            }
+        }
+        for name, (lines, lines_run, branches, branches_run) in files.items()
     }
     path.write_text(json.dumps({"files": found}))
     return str(path)

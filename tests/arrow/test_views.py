@@ -163,7 +163,6 @@ PAIR_TYPES = {
 }
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("kind", PAIR_TYPES)
 @settings(max_examples=60, deadline=None)
 @given(rows=PAIRS, bounds=BOUNDS)

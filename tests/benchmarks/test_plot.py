@@ -16,8 +16,6 @@ from matplotlib.figure import Figure
 from benchmarks import plot
 from benchmarks.report import RESULTS
 
-pytestmark = pytest.mark.untraced
-
 MEASURED: dict[str, Any] = json.loads((RESULTS / "results.json").read_text())
 
 

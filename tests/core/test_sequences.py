@@ -320,7 +320,6 @@ def test_a_partition_is_held_until_the_transaction_has_it() -> None:
     assert partition.held
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("seed", range(by_length(100, 300)))
 def test_random_faults(seed: int) -> None:
     random = Random(seed)

@@ -13,8 +13,6 @@ from aioprod.routing import HASH_PARTITIONERS
 from aioprod.routing.hashes import crc32_partition, fnv1a, fnv1a_partition, murmur2_partition
 from tests.support.snippets import ROOT, snippets
 
-pytestmark = pytest.mark.untraced
-
 PAGE = ROOT / "docs" / "routing.md"
 OUTPUT = re.compile(r"```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -23,8 +23,6 @@ from tests.records.test_parser import make_batch, varints
 from tests.support.length import by_length
 from tests.support.messages import MESSAGES
 
-pytestmark = pytest.mark.untraced
-
 SMALL = 2048
 LARGE = 100_000
 MB = 1 << 20

@@ -16,8 +16,6 @@ from fuzz.limits import ALLOWED
 from fuzz.targets import TARGETS
 from tests.support.length import by_length
 
-pytestmark = pytest.mark.untraced
-
 FOUND = Path(fuzz.__file__).parent / "findings"
 READ_BY_ALL = ("responses", "requests", "answer", "metadata", "batches", "builder")
 """Targets whose seeds are all well-formed."""

@@ -19,8 +19,6 @@ from tests.support.arrow_records import records_of
 from tests.support.fetchers import given, running_fetcher
 from tests.support.stored_batches import store, stored_batch
 
-pytestmark = pytest.mark.untraced
-
 TOPICS = {"a": 3, "b": 1, "c": 2}
 
 

@@ -25,8 +25,6 @@ from aioprod.group.assignors.sticky.movements import Movements
 from aioprod.types import TopicPartition
 from tests.support.assignments import Owned, check_balanced, next_round, parsed, readers, short, swaps
 
-pytestmark = pytest.mark.untraced
-
 STICKY = StickyAssignor()
 COOPERATIVE = CooperativeStickyAssignor()
 

@@ -31,8 +31,6 @@ from aioprod.types import TopicPartition
 from tests.support.sessions import keep_loop_time
 from tests.support.stored_batches import fill
 
-pytestmark = pytest.mark.untraced
-
 PROTOCOLS: Final[dict[str, dict[str, Any]]] = {
     "eager": {"assignors": ["range"]},
     "sticky": {"assignors": ["sticky", "roundrobin"]},

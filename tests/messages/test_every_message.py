@@ -58,7 +58,6 @@ def test_a_message_of_defaults_comes_back(kind: type[Message], version: int) -> 
     assert decode(kind, version, encode(kind(), version)) == kind()
 
 
-@pytest.mark.untraced
 @every_version
 def test_a_message_cut_short_anywhere_is_refused(kind: type[Message], version: int) -> None:
     body = encode(filled(kind, version), version)
@@ -74,7 +73,6 @@ def test_bytes_after_the_end_are_skipped(kind: type[Message], version: int) -> N
     assert decode(kind, version, body) == message
 
 
-@pytest.mark.untraced
 @every_version
 def test_damaged_bytes_are_refused_or_read_as_something_else(kind: type[Message], version: int) -> None:
     body = encode(filled(kind, version), version)

@@ -499,7 +499,6 @@ async def test_the_transaction_has_failed() -> None:
 # -- whatever happens ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("seed", range(6))
 async def test_it_has_an_answer_at_any_time(seed: int) -> None:
     random = Random(seed)

@@ -20,8 +20,6 @@ from tests.support.key_order import KeyedSenders, disorder
 from tests.support.length import by_length
 from tests.support.sessions import keep_loop_time
 
-pytestmark = pytest.mark.untraced
-
 KEYS = (b"retail", b"corporate", b"markets", b"", "søt".encode())
 PARTITIONS = 4
 REFUSALS = (

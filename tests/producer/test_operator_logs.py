@@ -58,7 +58,6 @@ def run(
         loop.run(main())
 
 
-@pytest.mark.untraced
 def test_a_healthy_producer_logs_two_lines(log: Log) -> None:
     async def work(cluster: FakeCluster, producer: Producer) -> None:
         for number in range(3000):

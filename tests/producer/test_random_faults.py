@@ -24,8 +24,6 @@ from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.testing import FakeCluster
 from tests.support.producers import Spy, running
 
-pytestmark = pytest.mark.untraced
-
 PARTITIONS = 4
 RECORDS = 150
 ERRORS = [

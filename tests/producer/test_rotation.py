@@ -37,7 +37,6 @@ class Names:
         return unsecured_token(f"user-{self.given}")
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize(
     "options",
     [{}, {"enable_idempotence": False}, {"enable_idempotence": False, "acks": 0}],

@@ -103,7 +103,6 @@ async def test_of_a_rejected_password(shown: Shown, mechanism: str) -> None:
     assert shown.leaks(MARK) == []
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("brokers", [SECURITY, OTHER], ids=["accepted", "refused"])
 @pytest.mark.parametrize(
     "given", ["file:{0}", "env:AIOPROD_TEST_MARK", "${{file:{1}:mark}}", "${{env:AIOPROD_TEST_MARK}}"]
@@ -165,7 +164,6 @@ def ways_to_ask(provider: IdentityProvider, folder: Path) -> dict[str, tuple[dic
     }
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("way", ["secret", "jaas", "key", "sealed key", "assertion"])
 async def test_of_an_identity_provider(shown: Shown, idp: IdentityProvider, tmp_path: Path, way: str) -> None:
     given, secret = ways_to_ask(idp, tmp_path)[way]

@@ -164,7 +164,6 @@ def records(draw: st.DrawFn) -> list[dict[str, Any]]:
 PAIR = pa.struct({"name": pa.string(), "value": pa.binary()})
 
 
-@pytest.mark.untraced
 @settings(max_examples=60, deadline=None)
 @given(
     sent=records(),
@@ -274,7 +273,6 @@ async def test_a_topic_for_each_row(brokers: FakeCluster, kind: str) -> None:
         assert result.offsets[TopicPartition(name, 0)] == (range(len(expected)),)
 
 
-@pytest.mark.untraced
 async def test_more_topics_than_there_are_places_for(brokers: FakeCluster) -> None:
     topics = [brokers.create_topic(f"topic-{n}") for n in range(300)]
     names = [f"topic-{n % 300}" for n in range(900)]

@@ -362,7 +362,6 @@ async def test_acks_0_has_no_offsets(brokers: FakeCluster) -> None:
     assert (result.count, result.offsets, result.failures) == (2, {}, ())
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("batch_size", [0, 300, 16_384])
 async def test_a_call_with_keys_stores_what_single_calls_would(brokers: FakeCluster, batch_size: int) -> None:
     """Runs of plain records end at full batches, and at values that are not bytes or can't be accepted."""

@@ -22,8 +22,6 @@ from aioprod.messages import (
 from aioprod.testing import FakeCluster
 from tests.support.transactions import state_of, transacting, values
 
-pytestmark = pytest.mark.untraced
-
 KINDS = (FindCoordinatorRequest, InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest, ProduceRequest)
 PASSING = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS)
 FORBIDDEN = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_RECORD)

@@ -204,7 +204,6 @@ async def test_a_record_that_is_taken_back_while_a_thread_compresses_it(
     assert await values(implicit) == [b"kept"]
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("arrives", [True, False])
 @pytest.mark.parametrize("number", [0, 1])
 @in_simulated_time

@@ -57,7 +57,6 @@ def built(rows: list[tuple[int, bytes | None, bytes | None, list[tuple[str, byte
     return bytes(builder.wire(0, flexible=False)[8:])
 
 
-@pytest.mark.untraced
 @settings(max_examples=25, deadline=None)
 @given(logs=LOGS, batch_rows=st.integers(1, 9) | st.just(1000), first=st.integers(0, 8))
 def test_the_same_records_as_read(

@@ -55,7 +55,6 @@ def test_of_refuses_other_names(name: str) -> None:
         Compression.of(name)
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize(("codec", "level"), LEVELS)
 @pytest.mark.parametrize("data", [b"", b"a", bytes(200_000), TEXT[:65_536], TEXT, os.urandom(70_000)])
 def test_round_trip_at_every_level(codec: Compression, level: int | None, data: bytes) -> None:

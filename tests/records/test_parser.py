@@ -259,7 +259,6 @@ def test_the_count_is_bounded_by_the_bytes() -> None:
     )
 
 
-@pytest.mark.untraced
 def test_the_number_of_headers_is_bounded() -> None:
     most = 1 << 20
     for count, is_read in ((most, True), (most + 1, False)):

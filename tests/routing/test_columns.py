@@ -55,7 +55,6 @@ def test_the_names_are_those_of_all_partitioners_that_hash() -> None:
     )
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("name", HASH_PARTITIONERS)
 @settings(max_examples=60, deadline=None)
 @given(keys=KEYS, kind=st.sampled_from(list(BYTES_TYPES.values())), skipped=st.integers(0, 5))

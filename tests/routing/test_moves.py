@@ -26,8 +26,6 @@ from aioprod.routing import (
 )
 from tests.support.arrow import OnlyArray, OnlyStream
 
-pytestmark = pytest.mark.untraced
-
 KEYS = [b"order %d" % number for number in range(20_000)]
 NODE = Node(1, "one", 9092)
 COUNTS = st.integers(1, 300)

@@ -19,8 +19,6 @@ from scale.rolling import rolling_restart
 from scale.split import cut
 from scale.stub import Stub, address_of, topic_name
 
-pytestmark = pytest.mark.untraced
-
 
 @pytest.fixture(scope="module")
 def results() -> Any:

@@ -221,7 +221,6 @@ def test_depths(types: Any, depth: int | None, per_byte: int) -> None:
     assert (avro.depth, avro.depth_per_byte) == (depth, per_byte)
 
 
-@pytest.mark.untraced
 def test_a_long_chain_of_types_has_its_depth() -> None:
     chain = [record("R0", "int"), *(record(f"R{place}", f"R{place - 1}") for place in range(1, 3_000))]
     assert parsed(schema(chain), {}).depth == 3_002

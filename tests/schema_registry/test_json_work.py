@@ -51,7 +51,6 @@ async def deserialized(registry: SchemaRegistry, schema: Any, value: Any) -> Any
     return decode(json.dumps(value, separators=(",", ":")).encode())
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize(("schema", "value"), REFUSED)
 async def test_checks_of_too_many_steps(registry: SchemaRegistry, schema: Any, value: Any) -> None:
     with pytest.raises(SerializationError, match=r"takes more than \d+ steps, the limit for its size"):

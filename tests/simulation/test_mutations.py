@@ -12,8 +12,6 @@ import pytest
 
 from simulation.mutations import MUTATIONS
 
-pytestmark = pytest.mark.untraced
-
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_it_changes_the_source(name: str) -> None:

@@ -12,8 +12,6 @@ from simulation.plan import FAULTS, LOG_IN_FAULTS, TRANSACTION_FAULTS, Plan
 from simulation.run import run_seed
 from tests.support.length import by_length
 
-pytestmark = pytest.mark.untraced
-
 SEEDS = by_length(10, 40)
 
 

@@ -10,8 +10,6 @@ import pytest
 from soak.picture import picture
 from soak.verdict import ALLOWED, Fault, Sample, calm, checks, slope, warm_up_s
 
-pytestmark = pytest.mark.untraced
-
 FIRST = Sample(
     at_s=0.0,
     rss_mb=80.0,

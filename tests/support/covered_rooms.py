@@ -1,4 +1,4 @@
-"""`python -m tests.support.covered_rooms REPORT.json MINIMUM`: coverage of each room from `coverage json`.
+"""`python -m tests.support.covered_rooms REPORT.json MINIMUM`: coverage of each room from slipcover's JSON.
 
 Ends with 1 where less than MINIMUM percent of all lines, or of all branches, are covered.
 """
@@ -28,9 +28,9 @@ class Covered:
     def of(cls, summary: Mapping[str, int]) -> Covered:
         """The figures of one file."""
         return cls(
-            summary["num_statements"],
+            summary["covered_lines"] + summary["missing_lines"],
             summary["covered_lines"],
-            summary["num_branches"],
+            summary["covered_branches"] + summary["missing_branches"],
             summary["covered_branches"],
         )
 
@@ -51,6 +51,12 @@ class Covered:
     def branch_percent(self) -> float:
         """Of the branches."""
         return 100 * self.branches_run / self.branches if self.branches else 100.0
+
+    @property
+    def percent(self) -> float:
+        """Of lines and branches together."""
+        size = self.lines + self.branches
+        return 100 * (self.lines_run + self.branches_run) / size if size else 100.0
 
     def __str__(self) -> str:
         return f"{self.line_percent:6.1f} {self.branch_percent:9.1f}"

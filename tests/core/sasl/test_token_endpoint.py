@@ -68,7 +68,6 @@ def test_which_answers_are_passing() -> None:
     assert passing == {408, 425, 429, *range(500, 600)} - {501, 505}
 
 
-@pytest.mark.untraced
 @given(
     st.binary()
     | st.recursive(st.none() | st.text() | st.floats(), st.lists).map(lambda made: json.dumps(made).encode())

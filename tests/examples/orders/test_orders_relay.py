@@ -82,12 +82,12 @@ def check(cluster: FakeClusterThread, count: int) -> None:
 @pytest.mark.parametrize(
     ("request_kind", "takes_effect"),
     [
-        (InitProducerIdRequest, True),
-        (ProduceRequest, False),
-        (ProduceRequest, True),
+        pytest.param(InitProducerIdRequest, True, marks=pytest.mark.long),
+        pytest.param(ProduceRequest, False, marks=pytest.mark.long),
+        pytest.param(ProduceRequest, True, marks=pytest.mark.long),
         (TxnOffsetCommitRequest, False),
-        (TxnOffsetCommitRequest, True),
-        (EndTxnRequest, False),
+        pytest.param(TxnOffsetCommitRequest, True, marks=pytest.mark.long),
+        pytest.param(EndTxnRequest, False, marks=pytest.mark.long),
         (EndTxnRequest, True),
     ],
 )

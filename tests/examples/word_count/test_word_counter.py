@@ -85,12 +85,12 @@ def test_words() -> None:
 @pytest.mark.parametrize(
     ("request_kind", "takes_effect"),
     [
-        (InitProducerIdRequest, True),
+        pytest.param(InitProducerIdRequest, True, marks=pytest.mark.long),
         (ProduceRequest, True),
-        (TxnOffsetCommitRequest, False),
-        (TxnOffsetCommitRequest, True),
+        pytest.param(TxnOffsetCommitRequest, False, marks=pytest.mark.long),
+        pytest.param(TxnOffsetCommitRequest, True, marks=pytest.mark.long),
         (EndTxnRequest, False),
-        (EndTxnRequest, True),
+        pytest.param(EndTxnRequest, True, marks=pytest.mark.long),
     ],
 )
 async def test_a_member_that_is_killed_counts_each_line_once(
