@@ -23,7 +23,7 @@ from integration.support.brokers import VERSIONS
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from tests.support.identity_provider import AUDIENCE, CLIENT, ISSUER, SECRET, Answer, identity_provider
-from tests.support.length import by_length
+from tests.support.length import PAUSE_S, by_length
 
 AWAY_S: Final = 60
 SESSION_MS: Final = 3000
@@ -47,6 +47,7 @@ class Load:
             assert stored.offset == self.sent
             self.longest_s = max(self.longest_s, time.perf_counter() - began)
             self.sent += 1
+            await asyncio.sleep(PAUSE_S)
 
     def failures(self, figures: Figures, what: str) -> float:
         """How many records have failed; the other figures are added to those of the run."""

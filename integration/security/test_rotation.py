@@ -28,7 +28,7 @@ from integration.support.brokers import VERSIONS
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.reading import Stored, read_topic
-from tests.support.length import by_length
+from tests.support.length import PAUSE_S, by_length
 
 PARTITIONS: Final = 2
 LOAD_S: Final = by_length(8, 120)
@@ -64,6 +64,7 @@ class Load:
             for future in futures:
                 await future
             self.longest_s = max(self.longest_s, time.perf_counter() - began)
+            await asyncio.sleep(PAUSE_S)
 
     def check(self, found: list[Stored]) -> None:
         for partition, sent in enumerate(self.sent):

@@ -19,6 +19,7 @@ from integration.security.secured import Secured
 from integration.support.brokers import NEWEST, TRANSACTION_VERSION_1
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
+from tests.support.length import PAUSE_S
 
 LOAD_S: Final = 7
 MINUTES_S: Final = 180
@@ -41,6 +42,7 @@ async def test_sessions_end_under_load(secured: Secured, make_topic: MakeTopic, 
                 await producer.send(topic, b"%d" % sent, partition=partition)
                 longest_s[mechanism] = max(longest_s[mechanism], time.perf_counter() - began)
                 sent += 1
+                await asyncio.sleep(PAUSE_S)
             await asyncio.sleep(4.0)
             await producer.send(topic, b"%d" % sent, partition=partition)
             metrics = producer.metrics()
