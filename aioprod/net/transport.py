@@ -114,7 +114,7 @@ async def _first_connected(
 async def _cancel(running: Iterable[asyncio.Task[socket.socket]]) -> None:
     for task in running:
         task.cancel()
-        # Not after the wait, which may be cancelled: a link is given up, and then the client is closed.
+        # Not after the wait, which may be cancelled: a link is retired, and then the client is closed.
         task.add_done_callback(_close)
     await asyncio.gather(*running, return_exceptions=True)
 

@@ -228,7 +228,7 @@ async def test_a_connection_ends_in_whichever_turn_of_the_loop_its_making_is_can
 
 @pytest.mark.parametrize("turns", range(12))
 async def test_an_attempt_that_is_cancelled_twice_leaves_no_socket_open(turns: int) -> None:
-    """A link that was slower than another bootstrap server is given up, and then the client is closed."""
+    """A link that was slower than another bootstrap server is retired, and then the client is closed."""
     for between in range(4):
         async with FakeCluster() as brokers, bench(node_of(brokers)) as b:
             b.link.ensure(b.clock())
