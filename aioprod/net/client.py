@@ -222,6 +222,9 @@ class Client(ClientListener):
         self.wake()
         try:
             await self._tasks.close()
+        except asyncio.CancelledError:
+            flush_s = 0.0
+            raise
         finally:
             await self._links.close(flush_s)
 

@@ -233,7 +233,9 @@ async def test_closing_wakes_the_waiters_for_a_broker() -> None:
             await waiting
 
 
-async def test_closing_is_bounded_and_may_be_cancelled() -> None:
+@pytest.mark.parametrize("turns", [1, 2, 20])
+async def test_closing_is_bounded_and_may_be_cancelled(turns: int) -> None:
+    """Whether its tasks are still ending then, or its connections."""
     async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, _):
         held = brokers.fault(ListOffsetsRequest, hold=True)
         waiting = asyncio.create_task(client.request(ListOffsetsRequest()))
@@ -244,7 +246,8 @@ async def test_closing_is_bounded_and_may_be_cancelled() -> None:
         blob = bytes(1 << 24)
         link.connection.send_parts(ProduceRequest, 9, True, [blob], len(blob), lambda *_: None)
         closing = asyncio.create_task(client.close(flush_s=60.0))
-        await asyncio.sleep(0.02)
+        for _ in range(turns):
+            await asyncio.sleep(0)
         assert not closing.done()
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
