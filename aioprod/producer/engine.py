@@ -203,14 +203,15 @@ class Engine:
         self._pipeline.withdraw(waiter, owner)
 
     def unwatched(self, future: asyncio.Future[RecordMetadata], prepared: Prepared) -> None:
-        """Report the failure of a future whose caller was cancelled in the same iteration of the loop."""
+        """Report the failure of a future whose caller was cancelled in the same iteration of the loop.
+
+        A record that was not accepted yet is withdrawn by that, as in any iteration before.
+        """
         error = future.exception()
-        if isinstance(error, AioprodError):
-            topic, key, value, headers, partition, timestamp = prepared
+        if isinstance(error, DeliveryError):
+            topic, key, value, headers, _, timestamp = prepared
             record = EncodedRecord(-1 if timestamp is None else timestamp, key, value, headers)
-            if isinstance(error, DeliveryError):
-                partition = error.partition
-            self.completions.report_unwatched(error, rebuilt(topic, partition, record))
+            self.completions.report_unwatched(error, rebuilt(topic, error.partition, record))
 
     # --- metadata
 

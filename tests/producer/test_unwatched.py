@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aioprod import ProducerRecord, RecordMetadata
-from aioprod.errors import AioprodError, DeliveryError, ErrorCode, RejectedError
+from aioprod.errors import AioprodError, DeliveryError, ErrorCode, RejectedError, UnknownTopicError
 from aioprod.messages import ProduceRequest, ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage
 from aioprod.producer.logs.unread_failures import KINDS_MAX, UnreadFailures
@@ -227,6 +227,26 @@ async def test_a_cancelled_send_that_fails_is_logged_by_default(
             await sending
     (message,) = warnings_of(caplog)
     assert "without a waiting call" in message
+
+
+async def test_a_cancelled_send_that_was_not_accepted_yet_is_withdrawn(brokers: FakeCluster) -> None:
+    """Its topic turns out to be missing in the turn of the loop in which its caller is cancelled."""
+    brokers.state.auto_create = False
+    errors = ErrorLog()
+
+    class Canceller(Spy):
+        def on_acknowledgement(self, metadata: RecordMetadata, error: AioprodError | None) -> None:
+            super().on_acknowledgement(metadata, error)
+            if len(self.acknowledged) == 2:
+                first.cancel()
+
+    async with running(brokers, on_error=errors, interceptors=[Canceller()]) as producer:
+        first = asyncio.create_task(producer.send("missing", b"first"))
+        second = asyncio.create_task(producer.send("missing", b"second"))
+        await asyncio.wait([first, second])
+        assert first.cancelled()
+        assert isinstance(second.exception(), UnknownTopicError)
+    assert not errors.calls
 
 
 def counts_of_more(messages: list[str], place: str) -> list[int]:
