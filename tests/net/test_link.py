@@ -240,6 +240,8 @@ async def test_an_attempt_that_is_cancelled_twice_leaves_no_socket_open(turns: i
             await b.tasks.close()
             if b.link.connection is not None:
                 await b.link.connection.close()
+            assert b.link.connection is None
+        # A socket that is left open warns when it is collected, and warnings are errors.
         gc.collect()
 
 
