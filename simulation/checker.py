@@ -161,7 +161,7 @@ def _needless_bumps(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[
     if plan.transaction_version or "recreate" in plan.faults or has_final_error or not plan.has_on_error:
         return
     failed = any(
-        entry.cancelled or isinstance(entry.final_error, (UnknownOutcomeError, RejectedError))
+        entry.cancelled or entry.maybe_accepted or isinstance(entry.final_error, (UnknownOutcomeError, RejectedError))
         for entry in ledger.entries
     )
     if evidence.bumps and not failed:
