@@ -57,24 +57,25 @@ example-word-count: $(FOR_EXAMPLES) ## members of a group count words exactly on
 	@$(BESIDE) kafka $(COMPILED)
 	@$(BIN)/python -m examples.word_count $(ARGS)
 
-# --- tests: lanes side by side, as most of their time is waiting; the table is in docs/testing-aioprod.md
+# --- tests: five lanes side by side, as most of their time is waiting, and the next when one ends; the table is in
+# docs/testing-aioprod.md
 
 LANE = $(MAKE) --no-print-directory --keep-going --jobs=5 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) LANES=1
 
 test: $(FOR_DEMO) ## what a change can break, in minutes; AIOPROD_KAFKA=auto|docker|local|host:port chooses the brokers
 	@$(BESIDE) $(READY) $(COMPILED)
-	@echo "Five lanes side by side; each prints what it found when it ends."
+	@echo "Lanes, five side by side; each prints what it found when it ends."
 	@rm -rf build/lanes
-	@$(LANE) lane-units $(if $(COMPILED),lane-compiled) lane-brokers lane-faults lane-spark
+	@$(LANE) lane-units $(if $(COMPILED),lane-compiled) lane-brokers lane-faults lane-spark lane-programs lane-security
 	@$(MAKE) --no-print-directory coverage
 	@$(BIN)/python -m tests.support.lanes
 
 test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, interpreted with coverage and, where that differs, compiled
-	@$(LANE) lane-units $(if $(COMPILED),lane-compiled)
+	@$(LANE) lane-units $(if $(COMPILED),lane-compiled) lane-programs
 	@$(MAKE) --no-print-directory coverage
 
 test-integration: $(READY) $(COMPILED) ## the tests against real brokers and with Spark; those that this machine can't run are named
-	@$(LANE) lane-brokers lane-faults lane-spark
+	@$(LANE) lane-brokers lane-faults lane-spark lane-security
 
 PARTS := units simulation brokers versions spark docker supply
 
@@ -92,7 +93,7 @@ long-simulation:
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m simulation.mutations --seeds 2000
 
 long-brokers:
-	@$(LANE) lane-brokers lane-faults
+	@$(LANE) lane-brokers lane-faults lane-security
 	@$(BIN)/python -m soak --minutes 2
 
 long-versions:
@@ -121,34 +122,44 @@ build/lowest/ready: pyproject.toml build/supply/ready
 	touch $@
 
 PYTEST := $(BIN)/pytest --durations=20 --durations-min=0.5
-# Coverage is measured where nothing is compiled, and pytest rewrites no assert: it would where it looks for plugins.
-COVERED := $(BIN)/python -W "ignore:Unable to activate pytest" -m slipcover --out build/coverage.json -m pytest --durations=20 --durations-min=0.5 \
-    --disable-plugin-autoload $(addprefix -p ,pytest_asyncio.plugin pytest_timeout _hypothesis_pytestplugin aioprod.testing.plugin)
-# Tests that count steps of the interpreter, or pickle functions: they need code without probes.
+# Measures coverage, for the report $(1), where nothing is compiled. Each plugin is named: pytest would take aioprod for
+# one that it has found, and rewrite its asserts, and slipcover sees no branches of what pytest has rewritten.
+covered = $(BIN)/python -W "ignore:Unable to activate pytest" -m slipcover --out build/coverage/$(1).json \
+    -m pytest --durations=20 --durations-min=0.5 --disable-plugin-autoload \
+    $(addprefix -p ,pytest_asyncio.plugin pytest_timeout _hypothesis_pytestplugin aioprod.testing.plugin)
+# These count steps of the interpreter, or pickle functions, and need code without probes.
 UNMEASURED := tests/schema_registry/test_json_generated.py tests/spark/test_partitioning.py
 # Runs commands as a lane, whose cost `make test` prints at its end.
 lane = @$(BIN)/python -m tests.support.lanes $(1) '$(2)'
 
 # The rooms that have compiled modules, and what drives these; of the others the interpreted run says all there is to say.
 TWINS := $(addprefix tests/,arrow core fuzz messages net producer records routing wire builds test_build_choice.py test_metrics.py test_types.py)
+# Most of what they do is to start programs and fake brokers, in threads and processes.
+PROGRAMS := $(addprefix tests/,benchmarks cli console documentation examples testing)
 # Most of what they do is to wait for brokers that are killed, frozen or being elected.
 FAULTS_TESTS := $(addprefix integration/,chaos group test_cluster.py test_faults.py test_key_order.py test_limits.py \
     test_operator_logs.py test_reader.py test_transactions_acceptance.py)
 PACKAGING_TESTS := integration/test_packaging.py
 
-.PHONY: lane-units lane-compiled lane-brokers lane-faults lane-spark lane-packaging coverage
+.PHONY: lane-units lane-programs lane-compiled lane-brokers lane-security lane-faults lane-spark lane-packaging coverage
 # The longest: what the others do must not keep it waiting.
-lane-units:
-	$(call lane,units,export AIOPROD_NO_EXT=1; $(COVERED) tests $(addprefix --ignore=,$(UNMEASURED)) \
+lane-units: build/coverage
+	$(call lane,units,export AIOPROD_NO_EXT=1; $(call covered,units) tests $(addprefix --ignore=,$(UNMEASURED) $(PROGRAMS)) \
 	    && $(PYTEST) $(UNMEASURED) $(if $(LONG),,integration/test_producer.py) --timeout=600)
+
+lane-programs: build/coverage
+	$(call lane,programs,AIOPROD_NO_EXT=1 $(call covered,programs) $(PROGRAMS))
 
 lane-compiled:
 	$(call lane,compiled,nice $(PYTEST) $(if $(LONG),tests,$(TWINS)) \
 	    $(if $(LONG),,&& nice $(BIN)/python -m simulation --seeds 1000))
 
 lane-brokers:
-	$(call lane,brokers,nice $(PYTEST) integration $(addprefix --ignore=,integration/spark $(FAULTS_TESTS) $(if $(LONG),$(PACKAGING_TESTS))) --timeout=600 \
+	$(call lane,brokers,nice $(PYTEST) integration $(addprefix --ignore=integration/,security spark) $(addprefix --ignore=,$(FAULTS_TESTS) $(if $(LONG),$(PACKAGING_TESTS))) --timeout=600 \
 	    $(if $(LONG),&& AIOPROD_NO_EXT=1 nice $(PYTEST) $(addprefix integration/,test_producer.py test_roundtrip.py security/test_pairs.py) --timeout=600))
+
+lane-security:
+	$(call lane,security,nice $(PYTEST) integration/security --timeout=600)
 
 lane-faults:
 	$(call lane,faults,nice $(PYTEST) $(FAULTS_TESTS) --timeout=600)
@@ -160,7 +171,11 @@ lane-spark:
 lane-packaging:
 	$(call lane,packaging,nice $(PYTEST) $(PACKAGING_TESTS) --timeout=600)
 
+build/coverage:
+	@mkdir -p $@
+
 coverage:
+	@$(BIN)/python -m slipcover --merge build/coverage/units.json build/coverage/programs.json --out build/coverage.json >/dev/null
 	@$(BIN)/python -m tests.support.covered_rooms build/coverage.json 90
 
 test-frozen: $(READY) $(COMPILED) ## tests whose processes stop at random for up to 2 s, then tests whose timers are wrong: ARGS="tests/net" SEED=1
