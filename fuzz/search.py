@@ -24,6 +24,9 @@ def main(arguments: list[str]) -> None:
     for function in [found for found in gc.get_objects() if isinstance(found, FunctionType)]:
         if (function.__module__ or "").startswith("aioprod."):
             atheris.instrument_func(function)
+    # What a target makes only once, as the batches of `arrow`, is no memory that an input takes.
+    for seed in target.seeds():
+        target.check(seed)
     atheris.Setup([arguments[0], *arguments[2:]], lambda data: within_limits(target, data))
     atheris.Fuzz()
 
