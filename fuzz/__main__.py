@@ -141,7 +141,7 @@ def sow(name: str, corpus: Path) -> None:
 def covered(name: str, corpus: Path) -> str:
     """The coverage of a target's modules by its corpus: lines and branches."""
     report = KEPT / "coverage.json"
-    # slipcover would also measure the branches of tests, which this pytest does not let it.
+    # slipcover warns that it can't measure the branches of tests with this pytest; a target has none.
     measured = [sys.executable, "-W", "ignore:Unable to activate pytest", "-m", "slipcover", "--out", str(report)]
     replay = [*measured, "-m", "fuzz.replay", name, str(corpus)]
     if subprocess.run(replay, stdout=subprocess.DEVNULL, check=False).returncode:

@@ -98,6 +98,7 @@ async def _first_connected(
             for task in done:
                 error = task.exception()
                 if error is None:
+                    # It stays in `running`: a cancellation that comes while the others end closes it, too.
                     await _cancel([other for other in running if other is not task])
                     return task.result()
                 if not isinstance(error, OSError):
@@ -112,9 +113,10 @@ async def _first_connected(
 
 
 async def _cancel(running: Iterable[asyncio.Task[socket.socket]]) -> None:
+    """Cancel attempts, close what they have connected all the same, and wait until they have ended."""
     for task in running:
         task.cancel()
-        # Not after the wait, which may be cancelled: a link is retired, and then the client is closed.
+        # Not after the wait, which may be cancelled in turn: a link is retired, and then the client is closed.
         task.add_done_callback(_close)
     await asyncio.gather(*running, return_exceptions=True)
 

@@ -235,7 +235,7 @@ async def test_closing_wakes_the_waiters_for_a_broker() -> None:
 
 @pytest.mark.parametrize("turns", [1, 2, 20])
 async def test_closing_is_bounded_and_may_be_cancelled(turns: int) -> None:
-    """Whether its tasks are still ending then, or its connections."""
+    """It may be cancelled while the client's tasks end, and while its connections flush."""
     async with FakeCluster() as brokers, running_client(brokers[1].address) as (client, _):
         held = brokers.fault(ListOffsetsRequest, hold=True)
         waiting = asyncio.create_task(client.request(ListOffsetsRequest()))

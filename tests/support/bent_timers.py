@@ -2,7 +2,7 @@
 
 A loop may do both: uvloop rounds times to milliseconds, and a machine with other work is late. A test, or the product,
 that takes a timer for a clock fails here. And each start logs that it is slow, as one on a busy machine does, unless
-the test asks for the fixture `patient`. Simulated loops stay as they are.
+the test uses the fixture `patient`. Simulated loops stay as they are.
 """
 
 from __future__ import annotations
