@@ -121,8 +121,8 @@ _ALL = (
     Mutation(
         "a new epoch has the number of the old one",
         "aioprod.core.sequences",
-        "self._begin(partition, partition.producer_id, partition.epoch + 1)",
-        "self._begin(partition, partition.producer_id, partition.epoch)",
+        "self._bump(partition, partition.producer_id, partition.epoch + 1)",
+        "self._bump(partition, partition.producer_id, partition.epoch)",
     ),
     Mutation(
         "a new epoch does not begin at 0",

@@ -25,6 +25,9 @@ class BatchEvents:
     def epoch_bumped(self, partition: Partition) -> None:
         """The partition began a new epoch, as a gap in its sequence numbers could not be closed."""
 
+    def retry_unsafe(self, batch: Batch) -> None:
+        """The producer id that the batch was sent with is used up: brokers would not recognize it with another one."""
+
     def producer_id_needed(self) -> None:
         """A partition has used all epochs of the producer id: request another id."""
 

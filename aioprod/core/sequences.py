@@ -211,14 +211,14 @@ class Sequences:
             first = partition.unacknowledged[0]
             if partition.gap_from < 0 or first.serial < partition.gap_from:
                 return
-        if partition.epoch < EPOCH_MAX:
-            self._begin(partition, partition.producer_id, partition.epoch + 1)
-        elif partition.producer_id != self.producer_id:
-            self._begin(partition, self.producer_id, self.epoch)
-        else:
+        if partition.epoch == EPOCH_MAX:
             partition.held = True
             self._request_id()
             return
+        self._bump(partition, partition.producer_id, partition.epoch + 1)
+
+    def _bump(self, partition: Partition, producer_id: int, epoch: int) -> None:
+        self._begin(partition, producer_id, epoch)
         self.bumps += 1
         self._events.epoch_bumped(partition)
 
@@ -230,7 +230,9 @@ class Sequences:
     def set_producer_id(self, producer_id: int, epoch: int) -> list[Partition]:
         """Set another producer id, or another epoch of it; returns the partitions that waited for it.
 
-        In a transactional producer every batch of the old epoch must have its outcome.
+        In a transactional producer every batch of the old epoch must have its outcome. In others, a batch that was
+        sent with the old id and never answered may still arrive: a new epoch would make brokers reject it, a new id
+        does not, so that it is not retried.
         """
         self.producer_id = producer_id
         self.epoch = epoch
@@ -240,4 +242,9 @@ class Sequences:
             partition.held = False
             if self.transactional:
                 self._begin(partition, producer_id, epoch)
+                continue
+            unsafe = [batch for batch in partition.unacknowledged if batch.maybe_stored]
+            self._bump(partition, producer_id, epoch)
+            for batch in unsafe:
+                self._events.retry_unsafe(batch)
         return waiting

@@ -381,6 +381,12 @@ class Outcomes:
             deleted.__cause__, batch.cause = batch.cause, deleted
         self.fail(batch, now, f"delivery.timeout.ms={self._settings.delivery_timeout_ms} has passed. {why}")
 
+    def fail_unsafe(self, batch: Batch, now: float) -> None:
+        """Fail a batch that was sent with a producer id that is used up: its retry could be stored beside it."""
+        why = "the producer id of its first attempt is used up, and brokers would not recognize a retry with another"
+        last = "." if batch.cause is None else f": {batch.cause}"
+        self.fail(batch, now, why + last)
+
     def fail(self, batch: Batch, now: float, why: str, reasons: dict[int, str] | None = None) -> None:
         """Fail a batch, for the reason `why` in a sentence; `reasons` are those of single records by index."""
         family = failure_family(batch)

@@ -241,6 +241,9 @@ class Pipeline(ClientListener, BatchEvents):
     def epoch_bumped(self, partition: Partition) -> None:
         self._log.bumped(partition, self._clock())
 
+    def retry_unsafe(self, batch: Batch) -> None:
+        self.outcomes.fail_unsafe(batch, self._clock())
+
     def producer_id_needed(self) -> None:
         """Request another producer id; with transactions the coordinator gives one with the next epoch."""
         if self.producer_id is not None:

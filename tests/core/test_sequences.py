@@ -262,6 +262,38 @@ def test_after_the_last_epoch_a_new_producer_id_is_requested_before_anything_is_
     model.finish()
 
 
+def test_what_may_still_arrive_under_a_producer_id_that_is_used_up_is_not_sent_under_another() -> None:
+    """Brokers reject it under a lower epoch, not under another id: it would be stored beside its retry."""
+    model = anchored(epoch=EPOCH_MAX)
+    fill(model, 4)
+    late = model.cut(0)
+    model.drain()
+    model.answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    model.drain()
+    model.answer()
+    assert (model.renewals, model.drain()) == (1, False)
+    model.send()
+    set_producer_id(model.accumulator, 8, 0, model.now)
+    assert set(model.completions.failed.values()) == {UnknownOutcomeError}
+    assert sorted(model.completions.failed) == list(range(1, 17))
+    for stored in late:
+        model.log.append(stored)
+    model.finish()
+    assert model.log.values == list(range(18))
+
+
+def test_a_batch_that_was_rejected_under_a_producer_id_that_is_used_up_is_sent_under_another() -> None:
+    model = anchored(epoch=EPOCH_MAX)
+    fill(model, 3)
+    model.answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    model.answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    model.answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    set_producer_id(model.accumulator, 8, 0, model.now)
+    model.finish()
+    assert set(model.completions.failed) == {1, 2, 3, 4}
+    assert model.log.values == [0, *range(5, 13)]
+
+
 def test_partitions_of_a_forgotten_topic_begin_in_an_epoch_that_was_never_used() -> None:
     model = anchored()
     topic = model.accumulator.topics["t"]

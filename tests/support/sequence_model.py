@@ -160,6 +160,9 @@ class Model(BatchEvents):
         self._first_sequence = sequence
         self._forgotten: set[int] = set()
 
+    def retry_unsafe(self, batch: Batch) -> None:
+        self.outcomes.fail_unsafe(batch, self.now)
+
     def producer_id_needed(self) -> None:
         self.renewals += 1
 
@@ -221,13 +224,17 @@ class Model(BatchEvents):
         response = ProduceResponse(responses=(TopicProduceResponse(name="t", partition_responses=(row,)),))
         self.outcomes.answered(batches, encode(response, VERSION), VERSION, self.now)
 
-    def cut(self, handled: int) -> None:
-        """Break the connection after the broker has handled its first requests; their answers are lost."""
+    def cut(self, handled: int) -> list[bytes]:
+        """Break the connection after the broker has handled its first requests; their answers are lost.
+
+        Returns the others, which may still arrive.
+        """
         wire, self.wire = self.wire, deque()
         for _, stored in list(wire)[:handled]:
             self.log.append(stored)
         for batches, _ in wire:
             self.outcomes.lost(batches, BrokerConnectionError("cut", address="b:1"), self.now)
+        return [stored for _, stored in list(wire)[handled:]]
 
     def restart(self) -> None:
         """Restart the broker, which loses part of the producers' states."""
