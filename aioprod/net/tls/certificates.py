@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 __all__ = ["Validity", "certificates_in", "has_private_key", "tidy_pem", "validity"]
 
-_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*+(?:-(?!----)[^-]*+)*+)-----END \1-----")
-"""A body ends at the next five dashes, so that the time of a search is linear."""
+_BEGIN: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----")
+_DASHES: Final = "-----"
 _LINE: Final = 64
 _UTC_TIME: Final = 0x17
 _EXPLICIT_0: Final = 0xA0
@@ -26,20 +27,30 @@ class Validity(NamedTuple):
 def tidy_pem(text: str) -> str:
     """PEM with lines of 64 characters: Java accepts base64 in one line and with blanks, OpenSSL does not."""
 
-    def tidied(block: re.Match[str]) -> str:
-        kind, body = block.groups()
+    tidied = []
+    for kind, body in _blocks(text):
         if ":" not in body:  # Not one with headers, which the old form of encrypted keys has.
             compact = "".join(body.split())
             body = "\n" + "".join(f"{compact[at : at + _LINE]}\n" for at in range(0, len(compact), _LINE))
-        return f"-----BEGIN {kind}-----{body}-----END {kind}-----"
+        tidied.append(f"-----BEGIN {kind}-----{body}-----END {kind}-----\n")
+    return "".join(tidied) or "\n"
 
-    return "\n".join(tidied(block) for block in _BLOCK.finditer(text)) + "\n"
+
+def _blocks(text: str) -> Iterator[tuple[str, str]]:
+    """The kind and the body of each block, which ends at the next five dashes, so that the time is linear.
+
+    One pattern for a whole block would have to be possessive, and early releases of Python 3.11 find nothing with that.
+    """
+    for begin in _BEGIN.finditer(text):
+        kind, end = begin[1], text.find(_DASHES, begin.end())
+        if end >= 0 and text.startswith(f"-----END {kind}-----", end):
+            yield kind, text[begin.end() : end]
 
 
 def certificates_in(pem: str) -> list[bytes]:
     """The certificates of a PEM text in order, as DER; blocks with invalid base64 are left out."""
     found = []
-    for kind, body in _BLOCK.findall(pem):
+    for kind, body in _blocks(pem):
         if kind in ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"):
             try:
                 found.append(base64.b64decode("".join(body.split()), validate=True))
@@ -50,7 +61,7 @@ def certificates_in(pem: str) -> list[bytes]:
 
 def has_private_key(pem: str) -> bool:
     """Whether a PEM text has a private key in it, encrypted or not."""
-    return any(kind.endswith("PRIVATE KEY") for kind, _ in _BLOCK.findall(pem))
+    return any(kind.endswith("PRIVATE KEY") for kind, _ in _blocks(pem))
 
 
 def validity(der: bytes) -> Validity | None:
