@@ -21,6 +21,7 @@ import pytest
 
 from aioprod.testing import KafkaCluster
 from build_ext import extensions
+from integration.support.archives import unpack
 from integration.support.figures import Figures
 
 ROOT = Path(__file__).parents[1]
@@ -86,7 +87,7 @@ def tree(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unpacked sdist, for builds that fail: they have to translate it to C once."""
     folder = tmp_path_factory.mktemp("tree")
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        unpack(archive, folder)
     (root,) = folder.iterdir()
     return root
 

