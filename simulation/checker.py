@@ -24,6 +24,9 @@ from simulation.plan import Plan
 __all__ = ["Evidence", "check"]
 
 HAS_SEQUENCES = find_spec("aioprod.core.sequences") is not None
+_BATCHES_REMEMBERED = 5
+"""The batches of a producer that a broker recognizes."""
+_USED_UP = "producer id of its first attempt is used up"
 HEALED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 """Errors after which an idempotent producer continues in a new epoch."""
 LATE_S = 1.5
@@ -57,7 +60,7 @@ def check(plan: Plan, ledger: Ledger, evidence: Evidence) -> list[str]:
         problems += _needless_bumps(plan, ledger, evidence)
     if plan.transaction_version:
         problems += _transactions(plan, ledger, evidence)
-    problems += _failed_early(plan, ledger, evidence.codes)
+    problems += _failed_early(plan, ledger, evidence)
     if plan.ordered:
         problems += _inject(plan, ledger, log)
     if report is not None:
@@ -130,11 +133,11 @@ def _delivered(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iter
         yield f"it was delivered as {entry.metadata or offsets_of!r}, where another record is."
 
 
-def _failed_early(plan: Plan, ledger: Ledger, codes: set[ErrorCode]) -> Iterable[str]:
+def _failed_early(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:
     """Records that failed before their delivery timeout without a non-retriable error."""
     if plan.transaction_version or "recreate" in plan.faults or plan.options["retries"] < 2**31 - 1:
         return
-    final = {code for code in codes if not code.retriable} - set(HEALED)
+    final = {code for code in evidence.codes if not code.retriable} - set(HEALED)
     final |= {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
     for entry in ledger.entries:
         error = entry.final_error
@@ -144,6 +147,8 @@ def _failed_early(plan: Plan, ledger: Ledger, codes: set[ErrorCode]) -> Iterable
             "delivery.timeout.ms" not in error.message
             and error.code not in final
             and not _may_be_forgotten(ledger, entry, error)
+            and not _was_overtaken(evidence.log, entry, error)
+            and not (plan.near_the_end and isinstance(error, UnknownOutcomeError) and _USED_UP in error.message)
             # A topic that brokers report as missing again and again fails its records early.
             and not isinstance(error.__cause__, (MetadataTimeoutError, UnknownTopicError))
         ):
@@ -153,6 +158,19 @@ def _failed_early(plan: Plan, ledger: Ledger, codes: set[ErrorCode]) -> Iterable
 def _may_be_forgotten(ledger: Ledger, entry: Entry, error: DeliveryError) -> bool:
     """Whether a leader has lost what it knew of the producer, and may have stored a batch that it takes for another."""
     return isinstance(error, UnknownOutcomeError) and error.code in HEALED and entry.begun_s >= ledger.forgotten_s
+
+
+def _was_overtaken(log: Log, entry: Entry, error: DeliveryError) -> bool:
+    """Whether the record is stored, and so many batches after it that its leader does not recognize a retry.
+
+    That takes a former leader that stores it and does not answer, while the next one stores those after it.
+    """
+    if not isinstance(error, UnknownOutcomeError) or error.code not in HEALED:
+        return False
+    places = [
+        (numbers, offset) for numbers in log.values() for offset, number in numbers.items() if number == entry.number
+    ]
+    return any(sum(later > offset for later in numbers) >= _BATCHES_REMEMBERED for numbers, offset in places)
 
 
 def _needless_bumps(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[str]:

@@ -160,7 +160,7 @@ class Ledger:
             return
         entry = self.entries[number]
         entry.reported.append(error)
-        entry.completed_s = entry.completed_s or self._clock()
+        entry.completed_s = self._clock()
 
 
 def number_in(value: object) -> int | None:

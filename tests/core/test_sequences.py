@@ -210,6 +210,22 @@ def test_what_a_restarted_broker_does_not_know_again_is_not_stored_twice() -> No
     assert model.sequences.bumps == 0
 
 
+def test_a_retry_behind_more_batches_than_brokers_remember_has_an_unknown_outcome() -> None:
+    """The former leader has stored the first batch and does not answer, the next one takes those behind it."""
+    model = anchored()
+    fill(model, 1)
+    late, stored = model.wire.popleft()
+    model.log.append(stored)
+    for _ in range(6):
+        fill(model, 1)
+        model.answer()
+    model.wire.append((late, stored))
+    model.cut(0)
+    model.finish()
+    assert model.completions.failed == dict.fromkeys(range(1, 5), UnknownOutcomeError)
+    assert model.log.values == list(range(29))
+
+
 def test_a_gap_behind_does_not_explain_what_a_restarted_broker_does_not_recognize() -> None:
     model = anchored()
     fill(model, 3)
