@@ -174,7 +174,8 @@ class ClientOptions(TypedDict, total=False):
     send_buffer_bytes: int
     """The size of a socket's send buffer (SO_SNDBUF). -1: what the operating system chooses. By default 131072."""
     receive_buffer_bytes: int
-    """The size of a socket's receive buffer (SO_RCVBUF). -1: what the operating system chooses. By default 32768."""
+    """The size of a socket's receive buffer (SO_RCVBUF). -1: what the operating system chooses, as it does for readers
+    and members unless this is set. By default 32768."""
     metadata_max_age_ms: int
     """Metadata of the cluster is fetched again after this time, or up to 10 % earlier, so that clients that have
     started together spread out; even when nothing has failed. By default 300000."""

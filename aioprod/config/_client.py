@@ -105,7 +105,8 @@ class ClientConfig(SecurityConfig):
         32_768,
         at_least=-1,
         importance=MEDIUM,
-        doc="The size of a socket's receive buffer (SO_RCVBUF). -1: what the operating system chooses.",
+        doc="The size of a socket's receive buffer (SO_RCVBUF). -1: what the operating system chooses, as it does for "
+        "readers and members unless this is set.",
     )
     metadata_max_age_ms: int = integer(
         300_000,

@@ -58,10 +58,6 @@ _LEFT_OUT: Final = {
 _FETCH_BYTES: Final = 4 << 20
 """A task reads one partition: its answers may be larger than where many share one."""
 
-_AS_THE_SYSTEM_LIKES: Final = -1
-"""The 32 KB of a consumer's receive buffer would cut large answers into so many parts that this cost as much as
-decoding them: the system's own size grows with the traffic."""
-
 _OFFSETS_EXAMPLE: Final = '{"orders": {"0": 23, "1": -2}}'
 _ASSIGN_EXAMPLE: Final = '{"orders": [0, 1]}'
 _INT64_MAX: Final = (1 << 63) - 1
@@ -156,11 +152,9 @@ class SourceOptions:
         usable = self.kafka.for_client(ReaderConfig, _POINTLESS)
         settings = {name: value for name, value in usable.items() if name != "isolation.level"}
         config = ReaderConfig.from_dict(settings)
-        defaults = {
-            "max_partition_fetch_bytes": min(_FETCH_BYTES, config.fetch_max_bytes),
-            "receive_buffer_bytes": _AS_THE_SYSTEM_LIKES,
-        }
-        return config.replace(**{name: value for name, value in defaults.items() if name not in config.explicit})
+        if "max_partition_fetch_bytes" in config.explicit:
+            return config
+        return config.replace(max_partition_fetch_bytes=min(_FETCH_BYTES, config.fetch_max_bytes))
 
     def for_batch(self) -> Self:
         """The same, if it can be read once and for all; raises ConfigError."""
