@@ -64,6 +64,7 @@ class Fetcher:
         self._fetching = Fetching(self._isolation_level, config, sessions=True)
         self._reset_time = reset_time(auto_offset_reset)
         self._deserializers = Deserializers(config, key_deserializer, value_deserializer)
+        self._is_plain = self._deserializers.is_plain
         self._ends: dict[TopicPartition, int] = {}
         self._buffer = FetchBuffer()
         self._positions = FetchPositions(session, self._buffer.paused, isolation)
@@ -163,6 +164,25 @@ class Fetcher:
         """Make the call of `next` that waits, or else the next one, return None."""
         self._is_interrupted = True
         self._session.notify()
+
+    def available(self, now: float) -> ConsumedRecord | None:
+        """What `next` would return without waiting; None if no record is decoded, or something else is due first.
+
+        `next` costs a coroutine for each step, and that is more than it costs to decode a record. Raises
+        CorruptRecordError.
+        """
+        buffer = self._buffer
+        batch = buffer.current
+        if batch is None or buffer.ready or self._is_interrupted or now >= self._slice_end:
+            return None
+        records = batch.records
+        if records is None or not self._is_plain:
+            return None
+        record = self._next_of(batch, records)
+        if record is not None:
+            batch.offset = record.offset + 1
+            self.records_returned += 1
+        return record
 
     async def next(self) -> ConsumedRecord | None:
         """The next record of any partition, None after `interrupt`; a call that is cancelled loses nothing.

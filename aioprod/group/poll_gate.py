@@ -32,6 +32,13 @@ class PollGate:
         """Whether no record may be returned: a rebalance acts or waits for its turn, or the next step is not known."""
         return (self._is_blocked or self._rebalances > 0) and not self._is_released
 
+    def is_quiet(self) -> bool:
+        """Whether neither a poll nor a rebalance waits for the gate, so that a record may be returned at once.
+
+        No property: it is called for each record, and those cost more before Python 3.12.
+        """
+        return not (self._rebalances or self._is_blocked or self.is_polling or self._is_released)
+
     @property
     def is_in_callback(self) -> bool:
         """Whether the current task runs a rebalance, and so one of its callbacks."""
