@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
 from aioprod._logger import Logger
 from aioprod._shown import shown_record
+from aioprod.consumed_record import ConsumedRecord
 from aioprod.errors import AioprodError, DeliveryError, SendFailuresError, UsageError
 from aioprod.record_metadata import RecordMetadata
 
@@ -114,22 +115,6 @@ class ProducerRecord:
 
     def __repr__(self) -> str:
         return shown_record(self, ("topic", "value", "key", "partition", "headers", "timestamp"))
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ConsumedRecord:
-    """One record as it was read from a partition; its repr shows the same parts as that of a `ProducerRecord`."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: Any
-    value: Any
-    headers: Headers
-    timestamp: int
-
-    def __repr__(self) -> str:
-        return shown_record(self, ("topic", "partition", "offset", "key", "value", "headers", "timestamp"))
 
 
 class SendResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import CoroutineType
 from typing import Any
 
@@ -29,8 +28,7 @@ class Deserializers:
     async def applied(self, record: ConsumedRecord) -> ConsumedRecord:
         """The record with its key and value deserialized; raises SerializationError that names the record."""
         try:
-            return replace(
-                record,
+            return record.replaced(
                 key=await _applied(self._key, record, record.key),
                 value=await _applied(self._value, record, record.value),
             )

@@ -34,19 +34,3 @@ cdef inline void put_int32(unsigned char *target, Py_ssize_t index, int value) n
 
 cdef inline void put_int64(unsigned char *target, Py_ssize_t index, long long value) noexcept nogil:
     memcpy(target + 8 * index, &value, 8)
-
-
-cdef inline long long short_varint(const unsigned char *data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
-    cdef long long zigzag, count
-    if at < end and data[at] < 0x80:
-        zigzag = data[at]
-        count = 1
-    elif at + 1 < end and data[at + 1] < 0x80:
-        zigzag = data[at] & 0x7F | data[at + 1] << 7
-        count = 2
-    elif at + 2 < end and data[at + 2] < 0x80:
-        zigzag = data[at] & 0x7F | (data[at + 1] & 0x7F) << 7 | data[at + 2] << 14
-        count = 3
-    else:
-        return 0
-    return ((zigzag >> 1) ^ -(zigzag & 1)) * 4 + count

@@ -7,7 +7,7 @@ from typing import Final
 
 from aioprod.wire.buffer import Buffer
 
-__all__ = ["clear_bit", "copy", "fill", "put_int32", "put_int64", "room", "short_varint", "span"]
+__all__ = ["clear_bit", "copy", "fill", "put_int32", "put_int64", "room", "span"]
 
 _INT32: Final = struct.Struct("=i")
 _INT64: Final = struct.Struct("=q")
@@ -46,17 +46,3 @@ def put_int32(target: bytearray, index: int, value: int) -> None:
 def put_int64(target: bytearray, index: int, value: int) -> None:
     """Set an element of an array of long integers in the order of this machine."""
     _INT64.pack_into(target, 8 * index, value)
-
-
-def short_varint(data: memoryview, at: int, end: int) -> int:
-    """The signed varint at `at`, times 4, plus the number of its bytes; 0 if it has over 3, or ends at `end` or later.
-
-    One number, because the compiled form takes it apart for nothing.
-    """
-    zigzag = 0
-    for count in range(min(3, end - at)):
-        byte = data[at + count]
-        zigzag |= (byte & 0x7F) << 7 * count
-        if byte < 0x80:
-            return ((zigzag >> 1) ^ -(zigzag & 1)) * 4 + count + 1
-    return 0

@@ -1,12 +1,13 @@
 cimport cython
 
+from aioprod.consumed_record cimport consumed_record
 from aioprod.records.fields cimport FieldReader
 from aioprod.wire cimport memory
 
 
 cdef class RecordWalk(FieldReader):
     cdef readonly long long offset, timestamp
-    cdef Py_ssize_t _limit
+    cdef Py_ssize_t _limit, _key_start, _key_size, _value_start, _value_size
     cdef long long _base_offset, _base_timestamp, _max_timestamp, _delta_min, _delta_max
     cdef long long _last_offset_delta, _previous_delta, _offset_delta, _timestamp_delta
     cdef bint _is_log_append_time
@@ -14,6 +15,11 @@ cdef class RecordWalk(FieldReader):
     @cython.locals(size="long long")
     cdef int begin(self) except -1
     cdef int complete(self) except -1
+    @cython.locals(
+        data="const unsigned char *", number="long long", time="long long", delta="long long", key="long long",
+        value="long long", at=Py_ssize_t, end=Py_ssize_t, key_start=Py_ssize_t, value_start=Py_ssize_t,
+    )
+    cdef bint _step_quickly(self) noexcept
     cpdef finish(self)
 
 
@@ -21,7 +27,9 @@ cdef class RecordWalk(FieldReader):
 cdef class RecordReader(RecordWalk):
     cdef Py_ssize_t _left
 
-    @cython.locals(run=Py_ssize_t, stop=Py_ssize_t, key=bytes, value=bytes, headers=tuple)
-    cpdef bint consume(self, list found, str topic, object partition, long long start, long long end) except -1
+    @cython.locals(
+        run=Py_ssize_t, stop=Py_ssize_t, key=bytes, value=bytes, headers=tuple, key_size=Py_ssize_t, value_size=Py_ssize_t,
+    )
+    cpdef bint consume(self, list found, str topic, int partition, long long start, long long end) except -1
     @cython.locals(key=bytes, value=bytes, headers=tuple)
     cpdef record(self)

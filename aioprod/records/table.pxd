@@ -42,15 +42,10 @@ cdef class RecordTable:
 
 @cython.final
 cdef class TableReader(RecordWalk):
-    cdef Py_ssize_t _left, _key_start, _key_size, _value_start, _value_size, _headers_start
+    cdef Py_ssize_t _left, _headers_start
     cdef long long _start_offset, _end_offset, _header_count
 
     cpdef bint read(self, RecordTable table, Py_ssize_t records=*) except -1
     cdef int _step(self) except -1
-    @cython.locals(
-        data="const unsigned char *", number="long long", time="long long", delta="long long", key="long long",
-        value="long long", at=Py_ssize_t, end=Py_ssize_t, key_start=Py_ssize_t, value_start=Py_ssize_t,
-    )
-    cdef bint _step_quickly(self) noexcept
     @cython.locals(left="long long", size=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t)
     cdef int _copy_headers(self, RecordTable table) except -1

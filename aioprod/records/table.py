@@ -235,12 +235,8 @@ class TableReader(RecordWalk):
         "_end_offset",
         "_header_count",
         "_headers_start",
-        "_key_size",
-        "_key_start",
         "_left",
         "_start_offset",
-        "_value_size",
-        "_value_start",
     )
 
     def __init__(self, batch: ParsedBatch, start: int, end: int) -> None:
@@ -248,8 +244,7 @@ class TableReader(RecordWalk):
         self._left = batch.count
         self._start_offset = start
         self._end_offset = end
-        self._key_start = self._value_start = self._headers_start = 0
-        self._key_size = self._value_size = -1
+        self._headers_start = 0
         self._header_count = 0
 
     def read(self, table: RecordTable, records: int = _ALL) -> bool:
@@ -258,7 +253,9 @@ class TableReader(RecordWalk):
             if records <= 0 or table.is_full():
                 return False
             records -= 1
-            if not self._step_quickly():
+            if self._step_quickly():
+                self._header_count = 0
+            else:
                 self._step()
             self._left -= 1
             if self._start_offset <= self.offset < self._end_offset:
@@ -288,51 +285,6 @@ class TableReader(RecordWalk):
         self._headers_start = self.position
         self._header_count = self.skip_headers()
         self.complete()
-
-    def _step_quickly(self) -> bool:
-        """Go to the next record if it has no headers and only short numbers; else False, and nothing is done.
-
-        That is most records, at a third of the cost. What may be wrong is left to `_step` too.
-        """
-        data = self._bytes
-        number = memory.short_varint(data, self.position, self._limit)
-        at = self.position + (number & 3)
-        end = at + (number >> 2)
-        if not number or not at < end <= self._limit:
-            return False
-        at += 1
-        time = memory.short_varint(data, at, end)
-        at += time & 3
-        delta = memory.short_varint(data, at, end)
-        at += delta & 3
-        key = memory.short_varint(data, at, end)
-        at += key & 3
-        if not (time and delta and key) or not -1 <= key >> 2 <= end - at:
-            return False
-        key_start = at
-        at += max(key >> 2, 0)
-        value = memory.short_varint(data, at, end)
-        at += value & 3
-        if not value or not -1 <= value >> 2 <= end - at:
-            return False
-        value_start = at
-        at += max(value >> 2, 0)
-        if at + 1 != end or data[at]:
-            return False
-        time >>= 2
-        delta >>= 2
-        if not (self._previous_delta < delta <= self._last_offset_delta and self._delta_min <= time <= self._delta_max):
-            return False
-        self.position = self.end = end
-        self._previous_delta = delta
-        self.offset = self._base_offset + delta
-        self.timestamp = self._max_timestamp if self._is_log_append_time else self._base_timestamp + time
-        self._key_start = key_start
-        self._key_size = key >> 2
-        self._value_start = value_start
-        self._value_size = value >> 2
-        self._header_count = 0
-        return True
 
     def _copy_headers(self, table: RecordTable) -> None:
         """Read the headers of a record once more, and keep them now."""

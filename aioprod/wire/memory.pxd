@@ -32,6 +32,22 @@ cdef inline bint is_ascii(const unsigned char *data, Py_ssize_t position, Py_ssi
     return all_bits < 0x80
 
 
+cdef inline long long short_varint(const unsigned char *data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
+    cdef long long zigzag, count
+    if at < end and data[at] < 0x80:
+        zigzag = data[at]
+        count = 1
+    elif at + 1 < end and data[at + 1] < 0x80:
+        zigzag = data[at] & 0x7F | data[at + 1] << 7
+        count = 2
+    elif at + 2 < end and data[at + 2] < 0x80:
+        zigzag = data[at] & 0x7F | (data[at + 1] & 0x7F) << 7 | data[at + 2] << 14
+        count = 3
+    else:
+        return 0
+    return ((zigzag >> 1) ^ -(zigzag & 1)) * 4 + count
+
+
 cdef inline str text(const unsigned char *data, Py_ssize_t position, Py_ssize_t size):
     return PyUnicode_DecodeUTF8(<const char *> data + position, size, NULL)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-__all__ = ["copied", "first_byte", "instance", "is_ascii", "number", "set_field", "text", "tuple_as"]
+__all__ = ["copied", "first_byte", "instance", "is_ascii", "number", "set_field", "short_varint", "text", "tuple_as"]
 
 NamedT = TypeVar("NamedT", bound=tuple[Any, ...])
 
@@ -22,6 +22,20 @@ def number(data: memoryview, position: int, size: int) -> int:
 def is_ascii(data: memoryview, position: int, size: int) -> bool:
     """Whether the `size` bytes at `position`, which are there, are all below 128."""
     return bytes(data[position : position + size]).isascii()
+
+
+def short_varint(data: memoryview, at: int, end: int) -> int:
+    """The signed varint at `at`, times 4, plus the number of its bytes; 0 if it has over 3, or ends at `end` or later.
+
+    One number, because the compiled form takes it apart for nothing.
+    """
+    zigzag = 0
+    for count in range(min(3, end - at)):
+        byte = data[at + count]
+        zigzag |= (byte & 0x7F) << 7 * count
+        if byte < 0x80:
+            return ((zigzag >> 1) ^ -(zigzag & 1)) * 4 + count + 1
+    return 0
 
 
 def text(data: memoryview, position: int, size: int) -> str:

@@ -48,6 +48,7 @@ COMPARED = {
         "record_metadata",
     ),
     "test_records.py": (
+        "consumed_record",
         "records.builder",
         "records.cursor",
         "records.fields",

@@ -4,6 +4,7 @@ import pytest
 
 from aioprod.records import memory
 from aioprod.records.builder import put_varint
+from aioprod.wire.memory import short_varint
 
 
 def test_copy_moves_only_the_named_bytes() -> None:
@@ -30,11 +31,11 @@ def test_bits_are_cleared_one_by_one() -> None:
 def test_short_varints(value: int) -> None:
     data = bytearray(8)
     size = put_varint(data, 1, value) - 1
-    assert memory.short_varint(memoryview(data), 1, 8) == value * 4 + size
-    assert memory.short_varint(memoryview(data), 1, size) == 0
+    assert short_varint(memoryview(data), 1, 8) == value * 4 + size
+    assert short_varint(memoryview(data), 1, size) == 0
 
 
 def test_a_varint_that_is_not_short() -> None:
     data = bytearray(8)
     put_varint(data, 0, 1_048_576)
-    assert memory.short_varint(memoryview(data), 0, 8) == 0
+    assert short_varint(memoryview(data), 0, 8) == 0
