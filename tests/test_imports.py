@@ -25,8 +25,8 @@ PRODUCER = {
     "partition partition_choice produce_request produce_response retry sequences splitting states transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
     "metrics": "families instruments native producer registry topics",
-    "net": "addresses client connection context dialing events link login metadata_refresh pool security settings "
-    "slow_calls tasks traffic transport unforeseen waiters",
+    "net": "addresses buffered client connection context dialing events link login metadata_refresh pool security "
+    "settings slow_calls tasks traffic transport unforeseen waiters",
     "net.login": "reauthentication",
     "producer": "backpressure bulk call_order callbacks clock closing completion completions compressor deleted_topics "
     "delivery_future engine environment explain facade failure guard health lacking logs meters native outcomes "

@@ -312,19 +312,38 @@ class Connection:
         header = request_header(kind.API_KEY, version, flexible, correlation_id, self._client_id)
         return (len(header) + size).to_bytes(4, "big") + header
 
-    def receive(self, data: bytes, now: float) -> Responses:
-        """The answers that `data` completes, to be read one after the other.
+    def room(self) -> memoryview:
+        """Where the next bytes of the stream are to be received, before `received`."""
+        return self._splitter.room()
+
+    def received(self, count: int, now: float) -> Responses:
+        """The answers that `count` bytes in `room()` complete, to be read one after the other.
 
         Raises ProtocolError for bytes that no Kafka broker sends. The connection must be aborted then.
         """
-        if self.phase is not _RENEWING:
-            self.last_used = now
+        self._use(now)
+        try:
+            frames = self._splitter.received(count)
+        except ProtocolError as fault:
+            raise self._no_frame(fault) from fault
+        return Responses(self, frames, now)
+
+    def receive(self, data: bytes, now: float) -> Responses:
+        """What `received` returns, for bytes that have come elsewhere."""
+        self._use(now)
         try:
             frames = self._splitter.feed(data)
         except ProtocolError as fault:
-            hint = self._hint() if self.phase is Phase.NEGOTIATING else None
-            raise ProtocolError(fault.message.replace("The peer", self.peer, 1), hint=fault.hint or hint) from fault
+            raise self._no_frame(fault) from fault
         return Responses(self, frames, now)
+
+    def _use(self, now: float) -> None:
+        if self.phase is not _RENEWING:
+            self.last_used = now
+
+    def _no_frame(self, fault: ProtocolError) -> ProtocolError:
+        hint = self._hint() if self.phase is Phase.NEGOTIATING else None
+        return ProtocolError(fault.message.replace("The peer", self.peer, 1), hint=fault.hint or hint)
 
     def match(self, frame: memoryview) -> Exchange:
         """The exchange that a frame answers, with the body; raises ProtocolError."""

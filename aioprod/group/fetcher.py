@@ -244,7 +244,7 @@ class Fetcher:
         return self._deserializers.is_plain
 
     async def next_arrow(self, max_records: int, max_wait_s: float) -> pa.RecordBatch | None:
-        """As `next_list`, but rows of Arrow, of which 16 MiB are as many as `max_records`."""
+        """As `next_list`, but rows of Arrow, of which 4 MiB are as many as `max_records`."""
         arrow = self._arrow
         if arrow is None or arrow.rows_max != max_records:
             arrow = self._arrow = ArrowGathering(self._buffer, max_records)

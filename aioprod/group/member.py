@@ -270,7 +270,7 @@ class Member(PartitionCalls, MemberLacks):
             async for batch in member.arrow_batches(max_wait_ms=200):
                 ...
 
-        There is no Python object for each record. A batch comes also as soon as it has 16 MiB of keys, values and
+        There is no Python object for each record. A batch comes also as soon as it has 4 MiB of keys, values and
         headers. Raises UsageError at once for a member with deserializers, or without pyarrow.
         """
         check_arrow("max_records", max_records, is_plain=self._fetcher.is_plain)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from aioprod._user_code import raise_later
-from aioprod.core.connection import Complete, Connection, Phase
+from aioprod.core.connection import Complete, Connection, Phase, Responses
 from aioprod.errors import AioprodError, BrokerConnectionError, ProtocolError
 from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.net.addresses import text_of
@@ -358,17 +358,43 @@ class BrokerConnection:
             self._wake_at(self._state.next_deadline())
 
     def data_received(self, data: bytes) -> None:
-        state = self._state
         self._traffic.bytes_in += len(data)
         try:
-            responses = state.receive(data, self._clock())
-            while (exchange := responses.next()) is not None:
+            responses = self._state.receive(data, self._clock())
+        except BaseException as error:  # of any type: the requests in flight must fail
+            responses = None
+            self._abort_after(error)
+        self._complete(responses)
+
+    # --- asyncio.BufferedProtocol, with these methods in place of data_received(): for a `BufferedConnection`
+
+    def room(self, _size_hint: int) -> memoryview:
+        """Where the transport is to put the next bytes."""
+        return self._state.room()
+
+    def received(self, count: int) -> None:
+        """`count` bytes have come into `room()`."""
+        self._traffic.bytes_in += count
+        try:
+            responses = self._state.received(count, self._clock())
+        except BaseException as error:  # of any type: the requests in flight must fail
+            responses = None
+            self._abort_after(error)
+        self._complete(responses)
+
+    # --- what has come
+
+    def _complete(self, responses: Responses | None) -> None:
+        """Complete the requests that these answer, and notify the owner; None after an error."""
+        state = self._state
+        try:
+            while responses is not None and (exchange := responses.next()) is not None:
                 self._traffic.responses += 1
                 assert exchange.complete is not None
                 exchange.complete(exchange.body, None)
                 if self.closed:
                     break
-            if state.phase is not _READY or self._is_renewing:
+            if responses is not None and (state.phase is not _READY or self._is_renewing):
                 self._advance()
         except BaseException as error:  # of any type: the requests in flight must fail
             self._abort_after(error)

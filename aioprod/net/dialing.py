@@ -10,6 +10,7 @@ from aioprod.cluster import Node
 from aioprod.core.connection import Connection
 from aioprod.errors import BrokerConnectionError
 from aioprod.net.addresses import text_of
+from aioprod.net.buffered import BufferedConnection
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
 from aioprod.net.settings import SOFTWARE_NAME, software_version
@@ -51,6 +52,7 @@ async def dial(
     timeout_s = settings.connect_timeout.delay_s(attempts, context.random)
     tls = None if context.tls is None else await context.tls.current()
     login = None if context.logins is None else await credentials(address[0])
+    kind = BufferedConnection if tls is None else BrokerConnection
     made: BrokerConnection | None = None
 
     def make() -> BrokerConnection:
@@ -65,7 +67,7 @@ async def dial(
             protocol=settings.protocol,
             login=login,
         )
-        made = BrokerConnection(
+        made = kind(
             state,
             target.node.id,
             address,

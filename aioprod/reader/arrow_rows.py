@@ -18,8 +18,8 @@ __all__ = ["ARROW_ROWS", "SIZE_MAX", "ArrowRows", "check_arrow", "opened"]
 ARROW_ROWS: Final = 65_536
 """Rows of a record batch, unless another number is given."""
 
-SIZE_MAX: Final = 16 << 20
-"""Bytes of keys, values and headers of a record batch, which one large record may exceed."""
+SIZE_MAX: Final = 4 << 20
+"""Bytes of keys, values and headers of a record batch, which one large record may exceed: with more, fresh memory costs a tenth of reading."""
 
 _STEP: Final = 500
 """Records that are decoded between two looks at the clock: well under a millisecond, compiled."""

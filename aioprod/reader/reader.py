@@ -107,7 +107,7 @@ class Reader(SessionUser):
 
         Columns: key and value (binary, nullable), topic (string), partition (int32), offset (int64), timestamp
         (timestamp[ms, UTC]) and headers (list<struct<key: string, value: binary>>, null for none). A batch has up to
-        `batch_rows` rows, or up to 16 MiB of keys, values and headers unless its only record is larger, and may have
+        `batch_rows` rows, or up to 4 MiB of keys, values and headers unless its only record is larger, and may have
         records of several partitions. Only the last one is smaller. Records before an error are returned before it is
         raised.
 

@@ -5,19 +5,29 @@ from aioprod.wire.buffer cimport Reader, Writer
 
 
 cdef int _SIZE_WIDTH, _CORRELATION_WIDTH
+cdef Py_ssize_t _FRESH_MAX
 
 
 @cython.final
 cdef class FrameSplitter:
-    cdef bytearray _partial
-    cdef Py_ssize_t _size_max
+    cdef memoryview _near
+    cdef bytearray _frame
+    cdef Py_ssize_t _near_end, _filled, _size, _size_max
 
-    @cython.locals(view=memoryview, position=Py_ssize_t, end=Py_ssize_t, first=Py_ssize_t, last=Py_ssize_t)
+    @cython.locals(frame=bytearray)
+    cpdef memoryview room(self)
+    @cython.locals(frame=bytearray)
+    cpdef list received(self, Py_ssize_t count)
+    @cython.locals(near="const unsigned char *", position=Py_ssize_t, size=Py_ssize_t)
+    cdef list _received_near(self, Py_ssize_t end)
+    @cython.locals(frame=bytearray)
+    cdef _begin(self, Py_ssize_t size, Py_ssize_t position, Py_ssize_t end)
+    @cython.locals(view=memoryview, position=Py_ssize_t, count=Py_ssize_t)
     cpdef list feed(self, data)
-    @cython.locals(partial=bytearray, whole=Py_ssize_t, end=Py_ssize_t)
-    cdef Py_ssize_t _fill(self, memoryview view, Py_ssize_t position, list frames) except -1
+    @cython.locals(room=memoryview, count=Py_ssize_t)
+    cdef Py_ssize_t _copy(self, memoryview data) except -1
     @cython.locals(size=Py_ssize_t)
-    cdef Py_ssize_t _size(self, data, Py_ssize_t position) except -1
+    cdef Py_ssize_t _size_at(self, Py_ssize_t position) except -1
 
 
 @cython.locals(reader=Reader, correlation_id=int, flexible=bint, view=memoryview, start=Py_ssize_t)

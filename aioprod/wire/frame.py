@@ -30,6 +30,12 @@ __all__ = [
 FRAME_SIZE_MAX: Final = 100_000_000
 """The largest frame that is accepted, in bytes: brokers take hardly more (`socket.request.max.bytes`)."""
 
+_NEAR_SIZE = 16_384
+"""Bytes that are received at a time while no large frame has begun; each connection holds them."""
+
+_FRESH_MAX = 1 << 21
+"""The most bytes that are reserved for a frame of which nothing has come yet."""
+
 _SIZE_WIDTH = 4
 _CORRELATION_WIDTH = 4
 _unpack_size = struct.Struct(">i").unpack_from
@@ -39,62 +45,105 @@ _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
 
 class FrameSplitter:
-    """Cuts a stream into frames. After an error the position is lost, and the connection must be closed."""
+    """Cuts a stream into frames. After an error the position is lost, and the connection must be closed.
 
-    __slots__ = ("_partial", "_size_max")
+    The stream is received into `room()`: frames that are larger than `_NEAR_SIZE` come where they stay, all but their
+    beginning. Their memory grows with what has come, to twice of it at most.
+    """
+
+    __slots__ = ("_filled", "_frame", "_near", "_near_end", "_size", "_size_max")
 
     def __init__(self, size_max: int = FRAME_SIZE_MAX) -> None:
         self._size_max = size_max
-        self._partial = bytearray()
+        # Where small frames arrive, the beginning of large ones, and the size of the next one while it is not whole.
+        self._near = memoryview(bytearray(_NEAR_SIZE))
+        self._near_end = 0
+        # The frame that is arriving, the bytes of it that have come, and those that it is to have.
+        self._frame: bytearray | None = None
+        self._filled = 0
+        self._size = 0
 
     def limit(self, size_max: int) -> None:
         """Accept frames of this size from now on."""
         self._size_max = size_max
 
-    def feed(self, data: bytes) -> list[memoryview]:
-        """The payloads (header and body) of all frames that `data` completes, in order.
+    def room(self) -> memoryview:
+        """Where the next bytes of the stream are to be received, before `received`; never empty."""
+        frame = self._frame
+        if frame is None:
+            return self._near[self._near_end :] if self._near_end else self._near
+        if self._filled == len(frame):
+            frame = self._frame = memory.grown(frame, min(self._size, 2 * len(frame)))
+        return memoryview(frame)[self._filled :]
 
-        Payloads are views: of `data` where a frame lies whole in it, else of a buffer with no other user.
-        Raises ProtocolError for a size below 0 or over the limit, which says so if the peer is not a Kafka broker.
+    def received(self, count: int) -> list[memoryview]:
+        """The payloads (header and body) of all frames that `count` bytes in `room()` complete, in order.
+
+        Each has memory with no other user. Raises ProtocolError for a size below 0 or over the limit, which says so if
+        the peer is not a Kafka broker.
         """
+        frame = self._frame
+        if frame is None:
+            return self._received_near(self._near_end + count)
+        self._filled += count
+        if self._filled < self._size:
+            return []
+        self._frame = None
+        return [memoryview(frame).toreadonly()]
+
+    def _received_near(self, end: int) -> list[memoryview]:
+        frames: list[memoryview] = []
+        near = memory.first_byte(self._near)
+        position = 0
+        while position + _SIZE_WIDTH <= end:
+            size = self._size_at(position)
+            position += _SIZE_WIDTH
+            if position + size > end:
+                self._begin(size, position, end)
+                position = end
+                break
+            frames.append(memoryview(memory.copied(near, position, size)))
+            position += size
+        self._near_end = end - position
+        if self._near_end and position:
+            self._near[: self._near_end] = self._near[position:end]
+        return frames
+
+    def _begin(self, size: int, position: int, end: int) -> None:
+        """A frame of `size` bytes begins with those from `position` to `end`; the others will come into its own."""
+        self._size = size
+        self._filled = end - position
+        frame = self._frame = memory.fresh(min(size, max(_FRESH_MAX, self._filled)))
+        frame[: self._filled] = self._near[position:end]
+
+    def feed(self, data: Buffer) -> list[memoryview]:
+        """What `received` returns, for a stream that comes in chunks of its own."""
         frames: list[memoryview] = []
         view = memoryview(data)
         position = 0
-        end = len(view)
-        while self._partial and position < end:
-            position = self._fill(view, position, frames)
-        while position + _SIZE_WIDTH <= end:
-            first = position + _SIZE_WIDTH
-            last = first + self._size(view, position)
-            if last > end:
-                break
-            frames.append(view[first:last])
-            position = last
-        if position < end:
-            self._partial += view[position:]
+        while position < len(view):
+            count = self._copy(view[position:])
+            frames += self.received(count)
+            position += count
         return frames
+
+    def _copy(self, data: memoryview) -> int:
+        room = self.room()
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        return count
 
     @property
     def buffered(self) -> int:
         """How many bytes of an unfinished frame are held."""
-        return len(self._partial)
+        return self._near_end if self._frame is None else _SIZE_WIDTH + self._filled
 
-    def _fill(self, view: memoryview, position: int, frames: list[memoryview]) -> int:
-        """Move from `view` what the unfinished frame lacks, first of its size, then of its payload; where that ends."""
-        partial = self._partial
-        whole = _SIZE_WIDTH + (self._size(partial, 0) if len(partial) >= _SIZE_WIDTH else 0)
-        end = position + whole - len(partial)
-        partial += view[position:end]
-        if len(partial) == whole and whole == _SIZE_WIDTH + self._size(partial, 0):
-            frames.append(memoryview(partial).toreadonly()[_SIZE_WIDTH:])
-            self._partial = bytearray()
-        return end
-
-    def _size(self, data: Buffer, position: int) -> int:
-        size: int = _unpack_size(data, position)[0]
+    def _size_at(self, position: int) -> int:
+        """The size of the frame that begins at `position`."""
+        size: int = _unpack_size(self._near, position)[0]
         if 0 <= size <= self._size_max:
             return size
-        raise _bad_size(bytes(data[position : position + _SIZE_WIDTH]), size, self._size_max)
+        raise _bad_size(bytes(self._near[position : position + _SIZE_WIDTH]), size, self._size_max)
 
 
 def _bad_size(head: bytes, size: int, size_max: int) -> ProtocolError:

@@ -1,5 +1,6 @@
 # The compiled form of memory.py.
 
+from cpython.bytearray cimport PyByteArray_FromStringAndSize, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_GET_BUFFER
 from cpython.object cimport PyObject, PyObject_GenericSetAttr, PyTypeObject
@@ -14,6 +15,22 @@ cdef inline const unsigned char *first_byte(memoryview view) except? NULL:
     if not PyBuffer_IsContiguous(PyMemoryView_GET_BUFFER(view), b"C"):
         raise BufferError("The bytes are not contiguous.")
     return <const unsigned char *> PyMemoryView_GET_BUFFER(view).buf
+
+
+cdef inline bytearray fresh(Py_ssize_t size):
+    return PyByteArray_FromStringAndSize(NULL, size)
+
+
+cdef inline bytearray grown(bytearray data, Py_ssize_t size):
+    cdef Py_ssize_t old = len(data)
+    cdef bytearray other
+    try:
+        PyByteArray_Resize(data, size)
+    except BufferError:
+        other = PyByteArray_FromStringAndSize(NULL, size)
+        other[:old] = data
+        return other
+    return data
 
 
 cdef inline long long number(const unsigned char *data, Py_ssize_t position, Py_ssize_t size) noexcept nogil:

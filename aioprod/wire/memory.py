@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-__all__ = ["copied", "first_byte", "instance", "is_ascii", "number", "set_field", "short_varint", "text", "tuple_as"]
+__all__ = [
+    "copied",
+    "first_byte",
+    "fresh",
+    "grown",
+    "instance",
+    "is_ascii",
+    "number",
+    "set_field",
+    "short_varint",
+    "text",
+    "tuple_as",
+]
 
 NamedT = TypeVar("NamedT", bound=tuple[Any, ...])
 
@@ -12,6 +24,20 @@ NamedT = TypeVar("NamedT", bound=tuple[Any, ...])
 def first_byte(view: memoryview) -> memoryview:
     """What `view`, whose items are bytes without gaps, is indexed by; the view must outlive it."""
     return view
+
+
+def fresh(size: int) -> bytearray:
+    """`size` bytes, which may hold anything."""
+    return bytearray(size)
+
+
+def grown(data: bytearray, size: int) -> bytearray:
+    """`data` with room for `size` bytes, those after its own may hold anything; another object while there are views."""
+    try:
+        data.extend(bytes(size - len(data)))
+    except BufferError:
+        return data + bytes(size - len(data))
+    return data
 
 
 def number(data: memoryview, position: int, size: int) -> int:

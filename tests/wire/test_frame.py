@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain, repeat
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -59,9 +62,86 @@ def test_the_start_of_a_frame_is_kept(expected: list[bytes], start: bytes) -> No
     assert splitter.buffered == len(start)
 
 
-def test_whole_frames_are_views_of_what_was_fed() -> None:
-    data = framed(b"one") + framed(b"two")
-    assert [frame.obj is data for frame in FrameSplitter().feed(data)] == [True, True]
+SIZES = st.integers(0, 9) | st.integers(16_370, 16_390) | st.just(40_000)
+
+
+def received(splitter: FrameSplitter, stream: bytes, cuts: Iterable[int]) -> list[memoryview]:
+    """What comes out of a stream that is received in pieces of these sizes, as far as there is room, then the rest."""
+    frames: list[memoryview] = []
+    pieces = chain(cuts, repeat(len(stream)))
+    at = 0
+    while at < len(stream):
+        room = splitter.room()
+        count = min(next(pieces), len(room), len(stream) - at)
+        room[:count] = stream[at : at + count]
+        frames += splitter.received(count)
+        at += count
+    return frames
+
+
+@settings(deadline=None)
+@given(st.lists(SIZES, max_size=5), st.lists(st.integers(1, 30_000), max_size=12))
+def test_frames_are_received_whole_wherever_they_arrive(sizes: list[int], cuts: list[int]) -> None:
+    expected = [bytes([index + 1]) * size for index, size in enumerate(sizes)]
+    splitter = FrameSplitter()
+    assert received(splitter, b"".join(map(framed, expected)), cuts) == expected
+    assert splitter.buffered == 0
+
+
+def test_a_stream_may_be_cut_at_each_byte() -> None:
+    expected = [b"one", b"", b"a" * 300, b"b" * 20_000, b"four"]
+    stream = b"".join(map(framed, expected))
+    near_borders = [at for at in range(1, len(stream)) if not 330 < at < 16_370 or at % 997 == 0]
+    for at in near_borders:
+        splitter = FrameSplitter()
+        assert [*received(splitter, stream[:at], ()), *received(splitter, stream[at:], ())] == expected
+    assert received(FrameSplitter(), stream, repeat(1)) == expected
+
+
+@pytest.mark.parametrize("size", [0, 5, 20_000])
+def test_the_limit_is_that_of_what_is_received(size: int) -> None:
+    splitter = FrameSplitter(size)
+    assert received(splitter, framed(bytes(size)), ()) == [bytes(size)]
+    with pytest.raises(ProtocolError, match=f"0 to {size} are accepted"):
+        received(splitter, framed(bytes(size + 1)), ())
+
+
+def test_the_memory_of_a_frame_grows_with_what_has_come() -> None:
+    size = 9 << 20
+    splitter = FrameSplitter()
+    assert received(splitter, size.to_bytes(4, "big"), ()) == []
+    come, frames = 0, []
+    while come < size:
+        room = splitter.room()
+        assert len(room) <= max(2 << 20, come)
+        room[:] = bytes([come >> 20]) * len(room)
+        come += len(room)
+        frames += splitter.received(len(room))
+    (frame,) = frames
+    assert len(frame) == size
+    assert (frame[0], frame[2 << 20], frame[4 << 20], frame[8 << 20]) == (0, 2, 4, 8)
+
+
+def test_a_frame_grows_while_somebody_has_a_view_of_it() -> None:
+    """As Windows' transports have, which ask for room again before they drop the one before."""
+    size = 5 << 20
+    splitter = FrameSplitter()
+    received(splitter, size.to_bytes(4, "big"), ())
+    views, come, frames = [], 0, []
+    while come < size:
+        views.append(splitter.room())
+        views[-1][:] = bytes([len(views)]) * len(views[-1])
+        come += len(views[-1])
+        frames += splitter.received(len(views[-1]))
+    assert [frame[(at << 20)] for frame in frames for at in (0, 2, 4)] == [1, 2, 3]
+
+
+def test_frames_do_not_change_when_later_ones_come() -> None:
+    splitter = FrameSplitter()
+    (first,) = received(splitter, framed(b"first"), ())
+    (second,) = received(splitter, framed(b"later"), ())
+    assert (bytes(first), bytes(second)) == (b"first", b"later")
+    assert first.readonly
 
 
 def test_frames_in_pieces_do_not_share_memory_with_later_ones() -> None:
