@@ -19,7 +19,8 @@ ARROW_ROWS: Final = 65_536
 """Rows of a record batch, unless another number is given."""
 
 SIZE_MAX: Final = 4 << 20
-"""Bytes of keys, values and headers of a record batch, which one large record may exceed: with more, fresh memory costs a tenth of reading."""
+"""Bytes of keys, values and headers of a record batch, which one large record may exceed. The memory of a larger one is
+fresh each time, and that costs a tenth of reading."""
 
 _STEP: Final = 500
 """Records that are decoded between two looks at the clock: well under a millisecond, compiled."""
