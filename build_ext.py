@@ -6,10 +6,12 @@ as plain Python, with a warning; AIOPROD_REQUIRE_EXT=1 makes that an error, AIOP
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
@@ -102,6 +104,26 @@ def build_fault(*, compiled: bool) -> str | None:
     return None
 
 
+def keep_freelists() -> None:
+    """Have Cython obey `@cython.freelist` in a .pxd: it forgets the directive when it comes to the class in the .py.
+
+    That holds for this process and those that it forks.
+    """
+    from Cython.Compiler.Nodes import CClassDefNode
+
+    analyse: Any = CClassDefNode.analyse_declarations
+
+    def analyse_declarations(self: Any, env: Any) -> None:
+        declared = env.lookup_here(self.class_name)
+        scope = None if declared is None or declared.type is None else getattr(declared.type, "scope", None)
+        size = 0 if scope is None else scope.directives.get("freelist", 0)
+        analyse(self, env)
+        if size and self.scope is not None:
+            self.scope.directives = {**self.scope.directives, "freelist": size}
+
+    CClassDefNode.analyse_declarations = analyse_declarations  # type: ignore[method-assign]
+
+
 class BuildHotModules(build_ext):
     """Compiles all hot modules, or leaves them all to the interpreter."""
 
@@ -132,6 +154,7 @@ class BuildHotModules(build_ext):
         from Cython.Build import cythonize
         from Cython.Utils import file_generated_by_this_cython
 
+        keep_freelists()
         self.parallel = os.cpu_count() or 1
         stale = []
         for extension in self.extensions:
@@ -146,7 +169,7 @@ class BuildHotModules(build_ext):
                 build_dir=str(TRANSLATED),
                 compiler_directives=DIRECTIVES,
                 shared_utility_qualified_name=SHARED,
-                nthreads=self.parallel,
+                nthreads=self.parallel if multiprocessing.get_start_method() == "fork" else 0,
                 force=True,
                 quiet=not self.verbose,
             )

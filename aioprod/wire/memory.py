@@ -32,7 +32,7 @@ def fresh(size: int) -> bytearray:
 
 
 def grown(data: bytearray, size: int) -> bytearray:
-    """`data` with room for `size` bytes, those after its own may hold anything; another object while there are views."""
+    """`data` with room for `size` bytes, of which the new ones may hold anything; another object while it has views."""
     try:
         data.extend(bytes(size - len(data)))
     except BufferError:

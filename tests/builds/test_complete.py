@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sysconfig
 from pathlib import Path
 
 import pytest
 
-from build_ext import hot_modules
+from build_ext import PACKAGE, TRANSLATED, hot_modules
 from tests.support.builds import builds
 
 COMPARED = {
@@ -62,6 +63,13 @@ COMPARED = {
 }
 """The modules of aioprod that each file here runs on both builds."""
 
+FREELIST = re.compile(r"@cython.freelist\((\d+)\)\ncdef class (\w+)")
+LISTS = [
+    (declaration.with_suffix(".c"), size, name)
+    for declaration in sorted(PACKAGE.rglob("*.pxd"))
+    for size, name in FREELIST.findall(declaration.read_text())
+]
+
 HOT = sorted(extension.name for extension in hot_modules())
 
 
@@ -80,3 +88,14 @@ def test_each_build_runs_its_own_modules(name: str) -> None:
     compiled, interpreted = (Path(build[name].__file__) for build in builds())
     assert compiled.name.endswith(str(sysconfig.get_config_var("EXT_SUFFIX")))
     assert interpreted.suffix == ".py"
+
+
+@pytest.mark.parametrize(("in_c", "size", "name"), LISTS, ids=[name for _, _, name in LISTS])
+def test_dead_objects_of_declared_classes_are_kept(in_c: Path, size: str, name: str) -> None:
+    """Cython 3 forgets the directive of a .pxd where the class has a .py: see `keep_freelists`."""
+    translated = (TRANSLATED / in_c).read_text()
+    assert re.search(rf"freecount_\w*{name} < {size}\b", translated)
+
+
+def test_some_classes_have_lists_of_dead_objects() -> None:
+    assert {"ConsumedRecord", "RecordMetadata"} <= {name for _, _, name in LISTS}
