@@ -16,12 +16,16 @@ THRESHOLD: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One hot call: the number of calls of a round, and the budget of instructions per record."""
+    """One hot call: the number of calls of a round, and the budget of instructions per record.
+
+    `reads`: it reads the topic that holds records already.
+    """
 
     name: str
     records: int
     budget: int
     unit: str = "record"
+    reads: bool = False
 
 
 ROWS: Final = {
@@ -35,6 +39,11 @@ ROWS: Final = {
         Row("keyed_many", 40_000, 740),
         Row("keyed_arrow", 40_000, 670),
         Row("idle", 200, 85_000, "request"),
+        Row("produce", 200_000, 2500, "line"),
+        Row("read", 20_000, 6300, reads=True),
+        Row("read_arrow", 20_000, 2000, reads=True),
+        Row("member", 20_000, 24_000, reads=True),
+        Row("lists", 20_000, 5800, reads=True),
     )
 }
 

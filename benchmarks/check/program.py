@@ -9,8 +9,12 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import os
+import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from random import Random
@@ -21,6 +25,9 @@ import uvloop
 
 import aioprod
 from aioprod import Producer
+from aioprod.cli.__main__ import main as aioprod_main
+from aioprod.group import Member
+from aioprod.reader import Reader
 
 VALUE = b"x" * 100
 KEYS = [b"key-%d" % number for number in range(1000)]
@@ -38,7 +45,9 @@ AWAITED: dict[str, Any] = {"linger_ms": 300, "adaptive_linger": False}
 """The same for calls that also wait for the last batch."""
 
 Round = Callable[[], Awaitable[int]]
-"""Sends the records of one round, and returns the number of delivered ones."""
+"""Sends or reads the records of one round, and returns the number of those that were delivered or read."""
+Program = Callable[[str, str, int], AbstractAsyncContextManager[Round]]
+"""Makes what is measured for a broker's address, a topic and the records of a round, and ends it."""
 
 
 def nowait(producer: Producer, topic: str, records: int, *, keyed: bool = False) -> Round:
@@ -126,15 +135,78 @@ def idle(producer: Producer, topic: str, records: int) -> Round:
     return send
 
 
-CALLS: dict[str, tuple[Callable[[Producer, str, int], Round], dict[str, Any]]] = {
-    "nowait": (nowait, FLUSHED),
-    "keyed": (keyed, FLUSHED),
-    "submit": (submit, {"linger_ms": 5}),
-    "send_many": (send_many, AWAITED),
-    "send_arrow": (send_arrow, AWAITED),
-    "keyed_many": (keyed_many, AWAITED),
-    "keyed_arrow": (keyed_arrow, AWAITED),
-    "idle": (idle, {"linger_ms": 5}),
+async def count(items: AsyncIterator[Any], records: int, size: Callable[[Any], int]) -> int:
+    found = 0
+    async for item in items:
+        found += size(item)
+        if found >= records:
+            break
+    return min(found, records)  # a batch may have more
+
+
+@asynccontextmanager
+async def read(address: str, topic: str, records: int) -> AsyncIterator[Round]:
+    async with Reader(address) as reader:
+
+        async def call() -> int:
+            async with aclosing(reader.read(topic)) as found:
+                return await count(found, records, lambda _: 1)
+
+        yield call
+
+
+@asynccontextmanager
+async def read_arrow(address: str, topic: str, records: int) -> AsyncIterator[Round]:
+    async with Reader(address) as reader:
+
+        async def call() -> int:
+            async with aclosing(reader.read_arrow(topic)) as batches:
+                return await count(batches, records, lambda batch: int(batch.num_rows))
+
+        yield call
+
+
+@asynccontextmanager
+async def member(address: str, topic: str, records: int, *, in_lists: bool = False) -> AsyncIterator[Round]:
+    async with Member(address, group_id=f"check-{os.getpid()}", topics=[topic], auto_offset_reset="earliest") as reader:
+
+        async def call() -> int:
+            for tp in reader.assignment:
+                reader.seek(tp, 0)
+            if in_lists:
+                return await count(reader.batches(PER_TURN), records, len)
+            return await count(reader, records, lambda _: 1)
+
+        yield call
+
+
+def lists(address: str, topic: str, records: int) -> AbstractAsyncContextManager[Round]:
+    return member(address, topic, records, in_lists=True)
+
+
+def _sending(call: Callable[[Producer, str, int], Round], linger: dict[str, Any]) -> Program:
+    @asynccontextmanager
+    async def program(address: str, topic: str, records: int) -> AsyncIterator[Round]:
+        options: dict[str, Any] = {"acks": "all", "batch_size": 128 * 1024, "buffer_memory": 64 * 2**20} | linger
+        async with Producer(address, enable_idempotence=False, **options) as producer:
+            yield call(producer, topic, records)
+
+    return program
+
+
+PROGRAMS: dict[str, Program] = {
+    "nowait": _sending(nowait, FLUSHED),
+    "keyed": _sending(keyed, FLUSHED),
+    "submit": _sending(submit, {"linger_ms": 5}),
+    "send_many": _sending(send_many, AWAITED),
+    "send_arrow": _sending(send_arrow, AWAITED),
+    "keyed_many": _sending(keyed_many, AWAITED),
+    "keyed_arrow": _sending(keyed_arrow, AWAITED),
+    "idle": _sending(idle, {"linger_ms": 5}),
+    "read": read,
+    "read_arrow": read_arrow,
+    "member": member,
+    "lists": lists,
 }
 
 
@@ -160,20 +232,41 @@ async def main(row: str, rounds: int, records: int, bootstrap_servers: str, topi
     for module in _sliced_modules():
         vars(module)["TURN_S"] = OPEN_TURN_S
     _seed()
-    call, linger = CALLS[row]
-    options: dict[str, Any] = {"acks": "all", "batch_size": 128 * 1024, "buffer_memory": 64 * 2**20} | linger
-    async with Producer(bootstrap_servers, enable_idempotence=False, **options) as producer:
-        send = call(producer, topic, records)
-        assert await send() == records
+    async with PROGRAMS[row](bootstrap_servers, topic, records) as call:
+        assert await call() == records
         for _ in range(rounds):
             gc.collect()
             switch.start()
-            delivered = await send()
+            done = await call()
             switch.stop()
-            assert delivered == records, f"{delivered} of {records} records were delivered."
+            assert done == records, f"{done} of {records} records were delivered or read."
+
+
+def produce(rounds: int, records: int, address: str, topic: str, switch: ctypes.CDLL) -> None:
+    """The same for the command at the end of a pipe, which makes a loop of its own."""
+    arguments = ["produce", topic, "-b", address, "-X", "enable.idempotence=false"]
+    with tempfile.NamedTemporaryFile() as lines:
+        lines.write((VALUE + b"\n") * records)
+        lines.flush()
+        for number in range(rounds + 1):
+            with subprocess.Popen(["cat", lines.name], stdout=subprocess.PIPE) as cat:
+                assert cat.stdout is not None
+                os.dup2(cat.stdout.fileno(), 0)
+                if number:
+                    switch.start()
+                status = aioprod_main(arguments)
+                switch.stop()
+                assert status == 0
+
+
+def run(row: str, rounds: int, records: int, address: str, topic: str, switch: ctypes.CDLL) -> None:
+    """Measure a row."""
+    if row == "produce":
+        produce(rounds, records, address, topic, switch)
+        return
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main(row, rounds, records, address, topic, switch))
 
 
 if __name__ == "__main__":
-    _, row, rounds, records, bootstrap_servers, topic, switch = sys.argv
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main(row, int(rounds), int(records), bootstrap_servers, topic, ctypes.CDLL(switch)))
+    run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5], ctypes.CDLL(sys.argv[6]))

@@ -5,17 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from statistics import median
 
-from benchmarks.readers.broker import PARTITIONS, TOPICS
+from benchmarks.readers.broker import PARTITIONS, TOPICS, running, started
 from benchmarks.readers.contender import CONTENDERS
 
 __all__ = ["main"]
-
-ROOT = Path(__file__).parent.parent.parent
 
 
 def main() -> None:
@@ -35,7 +30,7 @@ def main() -> None:
 async def _measured(names: list[str], rounds: int, scale: float) -> dict[tuple[str, str], list[float]]:
     """The CPU times in us per record, by contender and topic."""
     found: dict[tuple[str, str], list[float]] = {}
-    async with _broker(scale) as (address, counts):
+    async with running(scale) as (address, counts):
         for number in range(rounds):
             for topic, records in counts.items():
                 for index in range(len(names)):
@@ -48,33 +43,12 @@ async def _measured(names: list[str], rounds: int, scale: float) -> dict[tuple[s
     return found
 
 
-@asynccontextmanager
-async def _broker(scale: float) -> AsyncIterator[tuple[str, dict[str, int]]]:
-    """The address of a fake broker in a process of its own, and the records of its topics."""
-    process = await _started("broker", str(scale))
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        address, *counts = (await process.stdout.readline()).decode().split()
-        yield address, {topic.name: int(count) for topic, count in zip(TOPICS, counts, strict=True)}
-    finally:
-        process.stdin.close()
-        await process.wait()
-
-
 async def _output(module: str, *arguments: str) -> str:
-    process = await _started(module, *arguments)
+    process = await started(module, *arguments)
     out, _ = await process.communicate()
     if process.returncode:
         raise SystemExit(f"{' '.join(arguments)} ended with exit status {process.returncode}.")
     return out.decode()
-
-
-async def _started(module: str, *arguments: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", f"benchmarks.readers.{module}", *arguments, cwd=ROOT,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
 
 
 def _table(names: list[str], found: dict[tuple[str, str], list[float]]) -> list[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from aioprod.records import PREFIX, Compression, RecordBatchBuilder
 from aioprod.testing import FakeCluster
@@ -14,8 +16,9 @@ from aioprod.testing.fake import FakePartition
 from benchmarks.data import pairs
 from benchmarks.job import Job
 
-__all__ = ["TOPICS", "Topic", "main"]
+__all__ = ["PARTITIONS", "TOPICS", "Topic", "main", "running", "started"]
 
+ROOT = Path(__file__).parent.parent.parent
 PARTITIONS = 4
 BATCH_SIZE = 64 * 1024
 BATCHES_MADE = 32
@@ -79,6 +82,28 @@ async def _serve(scale: float) -> None:
         ]
         print(cluster.bootstrap, *counts, flush=True)
         await asyncio.to_thread(sys.stdin.read)
+
+
+@asynccontextmanager
+async def running(scale: float) -> AsyncIterator[tuple[str, dict[str, int]]]:
+    """The address of such a broker in a process of its own, and the records of its topics."""
+    process = await started("broker", str(scale))
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        address, *counts = (await process.stdout.readline()).decode().split()
+        yield address, {topic.name: int(count) for topic, count in zip(TOPICS, counts, strict=True)}
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+async def started(module: str, *arguments: str) -> asyncio.subprocess.Process:
+    """A process that runs a module beside this one."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", f"benchmarks.readers.{module}", *arguments, cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
 
 
 def main() -> None:
