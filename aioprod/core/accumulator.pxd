@@ -42,7 +42,7 @@ cdef class Accumulator:
     @cython.locals(topic=Topic)
     cpdef Topic topic(self, name, double now)
     cpdef void check_size(self, Topic topic, Py_ssize_t bound) except *
-    @cython.locals(index=int)
+    @cython.locals(is_sticky=bint, index=int, chosen=Partition, batch=Batch, size=Py_ssize_t)
     cpdef Batch put(
         self, Topic topic, bytes key, bytes value, bytes headers, int partition, long long timestamp, double now,
         Py_ssize_t bound,

@@ -205,10 +205,17 @@ class Accumulator:
     ) -> Batch:
         """Choose the partition of a record and encode it there; the caller sees to the room, and adds the waiter."""
         is_sticky = self.choice.is_sticky(key is not None, partition)
-        index = -1 if is_sticky else self.choice.choose(topic, key, value, partition, bound, now)
+        index = topic.sticky.partition if is_sticky else self.choice.choose(topic, key, value, partition, bound, now)
+        chosen = topic.partitions[index]
+        batch = chosen.open
+        # Most records fit into the open batch, and `place` takes as many instructions to call as to encode them.
+        size = 0 if batch is None else batch.builder.append(timestamp, key, value, headers)
+        if batch is not None and size:
+            self.count(batch, 1, size, now)
+            return batch
         return self.place(
             topic,
-            index,
+            -1 if is_sticky else index,
             b"" if key is None else key,
             0,
             -1 if key is None else len(key),
