@@ -9,8 +9,8 @@ cdef long long MS_PER_S, SECONDS_MAX
 @cython.final
 cdef class Span:
     cdef readonly Py_ssize_t first, length
+    cdef readonly bint nullable
     cdef const unsigned char *_bits
-    cdef bint _nullable
 
     @cython.locals(at=Py_ssize_t)
     cdef bint is_null(self, Py_ssize_t row) noexcept
@@ -42,14 +42,14 @@ cdef class TimestampColumn:
 cdef class BytesColumn:
     cdef Span _span
     cdef int _layout
-    cdef const unsigned char *_places
     cdef const unsigned char *_blocks
     cdef const unsigned char *data
-    cdef Py_ssize_t _width
+    cdef const unsigned char *places
     cdef object _held
     cdef NumberColumn _indices
     cdef BytesColumn _values
-    cdef readonly Py_ssize_t block_count, data_size, start, size
+    cdef readonly Py_ssize_t block_count, data_size, first, start, size, width
+    cdef readonly bint is_plain
 
     @cython.locals(span=Span, at=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t)
     cpdef bint find(self, Py_ssize_t row) except -1

@@ -28,21 +28,21 @@ SECONDS_MAX = (2**63 - 1) // MS_PER_S
 class Span:
     """The rows of a column: which of the rows in its buffers, and which of them are null.
 
-    `validity` is the address of the bitmap, 0 for none: then no row is null.
+    `validity` is the address of the bitmap, 0 for none: then no row is null, and the span is not `nullable`.
     """
 
-    __slots__ = ("_bits", "_nullable", "first", "length")
+    __slots__ = ("_bits", "first", "length", "nullable")
 
     def __init__(self, first: int, length: int, validity: int) -> None:
         self.first = first
         self.length = length
-        self._nullable = validity != 0
+        self.nullable = validity != 0
         self._bits = memory.at(validity, (first + length + 7) // 8 if validity else 0)
 
     def is_null(self, row: int) -> bool:
         """Whether a row, counted from the first of the span, is null."""
         at = self.first + row
-        return self._nullable and not (self._bits[at >> 3] >> (at & 7)) & 1
+        return self.nullable and not (self._bits[at >> 3] >> (at & 7)) & 1
 
 
 class NumberColumn:
@@ -102,7 +102,8 @@ class BytesColumn:
 
     `layout` is one of the layouts in `memory`, `width` that of an offset or of a value, `places` the address of
     offsets, views or values. `blocks` are (address, size) of the buffers with the bytes themselves, and `data_size` is
-    the size of the `data` of offsets.
+    the size of the `data` of offsets. `is_plain`: the rows are what lies between two offsets each, from `first` on in
+    `places`, of `width` bytes, and none of them is null.
     """
 
     __slots__ = (
@@ -110,15 +111,17 @@ class BytesColumn:
         "_held",
         "_indices",
         "_layout",
-        "_places",
         "_span",
         "_values",
-        "_width",
         "block_count",
         "data",
         "data_size",
+        "first",
+        "is_plain",
+        "places",
         "size",
         "start",
+        "width",
     )
 
     def __init__(
@@ -133,15 +136,17 @@ class BytesColumn:
     ) -> None:
         self._span = span
         self._layout = layout
-        self._width = width
+        self.first = span.first
+        self.is_plain = layout == memory.OFFSETS and not span.nullable
+        self.width = width
         self._indices = indices
         self._values = values
         # One more: offsets have an end.
-        self._places = memory.at(places, width * (span.first + span.length + (layout == memory.OFFSETS)))
+        self.places = memory.at(places, width * (span.first + span.length + (layout == memory.OFFSETS)))
         self.block_count = len(blocks)
         self._held = array("q", [number for block in blocks for number in block])
         self._blocks = memory.at(self._held.buffer_info()[0], 16 * len(blocks))
-        self.data = self._places
+        self.data = self.places
         self.data_size = 0
         if layout == memory.OFFSETS:
             address, self.data_size = blocks[0]
@@ -157,8 +162,8 @@ class BytesColumn:
             return False
         at = span.first + row
         if self._layout == memory.OFFSETS:
-            start = memory.number(self._places, self._width, at)
-            end = memory.number(self._places, self._width, at + 1)
+            start = memory.number(self.places, self.width, at)
+            end = memory.number(self.places, self.width, at + 1)
             if not 0 <= start <= end <= self.data_size:
                 raise InvalidRecordError("The offsets of an Arrow column descend, or point out of its data.")
             self.start = start
@@ -168,18 +173,18 @@ class BytesColumn:
         elif self._layout == memory.INDEXED:
             return self._find_value(row)
         else:
-            self.start = at * self._width
-            self.size = self._width
+            self.start = at * self.width
+            self.size = self.width
         return True
 
     def _find_view(self, at: int) -> None:
-        size = memory.number(self._places, 4, 4 * at)
+        size = memory.number(self.places, 4, 4 * at)
         if 0 <= size <= memory.INLINE_MAX:
-            self.data = self._places
+            self.data = self.places
             self.start = memory.VIEW_SIZE * at + 4
         else:
-            block = memory.number(self._places, 4, 4 * at + 2)
-            start = memory.number(self._places, 4, 4 * at + 3)
+            block = memory.number(self.places, 4, 4 * at + 2)
+            start = memory.number(self.places, 4, 4 * at + 3)
             if size < 0 or not 0 <= block < self.block_count:
                 raise InvalidRecordError("A view of an Arrow column points to no buffer.")
             block_size = memory.number(self._blocks, 8, 2 * block + 1)

@@ -10,7 +10,6 @@ from aioprod.core.partition cimport Partition, Topic
 from aioprod.records cimport memory
 from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.builder cimport size_bound
-from aioprod.records.builder cimport put_varint, varint_size
 from aioprod.routing.hashes cimport murmur2_of
 
 

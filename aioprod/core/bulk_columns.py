@@ -15,7 +15,7 @@ from aioprod.core.bulk_values import BYTES_PER_TURN, BulkCall, count_runs, join_
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError, InvalidTopicError, SerializationError
 from aioprod.records import memory
-from aioprod.records.builder import LOOSE_OVERHEAD, put_varint, size_bound, varint_size
+from aioprod.records.builder import LOOSE_OVERHEAD, size_bound
 from aioprod.records.headers import NO_HEADERS
 from aioprod.routing.hashes import murmur2_of
 
@@ -155,7 +155,7 @@ class BulkColumns:
         """Append what is left, up to `BYTES_PER_TURN`; False when there is more.
 
         Then `needed` or `unknown` say what the next record waits for, if for anything. A record that can't be accepted
-        is invalid goes to the call's failures. `topic` is that of all rows, and known; None where
+        goes to the call's failures. `topic` is that of all rows, and known; None where
         they have a column of topics. `granted`: the room of the next record was reserved. `now` is in monotonic
         seconds.
         """
@@ -267,6 +267,18 @@ class BulkColumns:
         timestamp = self.timestamp
         row = first
         try:
+            if value.is_plain and self._timestamp is None:
+                row += builder.append_column(
+                    timestamp,
+                    value.data,
+                    value.data_size,
+                    value.places,
+                    value.width,
+                    value.first + row,
+                    value.first + stop,
+                    end + LOOSE_OVERHEAD - start,
+                )
+                return row > first
             while row < stop:
                 value.find(row)
                 if builder.position + value.size > end:
@@ -361,26 +373,26 @@ class BulkColumns:
         self._left -= pairs.count * PAIR_COST
         names = pairs.names
         values = pairs.values
-        size = varint_size(pairs.count)
+        size = memory.varint_size(pairs.count)
         stop = pairs.first + pairs.count
         for pair in range(pairs.first, stop):
             if not pairs.find_pair(pair):
                 raise SerializationError(
                     f"The name of header {pair - pairs.first} of a record for topic {topic.name!r} is null."
                 )
-            size += varint_size(names.size) + names.size + varint_size(values.size)
+            size += memory.varint_size(names.size) + names.size + memory.varint_size(values.size)
             if values.size > 0:
                 size += values.size
         accumulator.check_size(topic, size)
         if size > len(self._scratch):
             self._scratch = bytearray(2 * size)
         p = self._scratch
-        pos = put_varint(p, 0, pairs.count)
+        pos = memory.put_varint(p, 0, pairs.count)
         for pair in range(pairs.first, stop):
             pairs.find_pair(pair)
-            pos = put_varint(p, pos, names.size)
+            pos = memory.put_varint(p, pos, names.size)
             memory.copy(p, pos, names.data, names.start, names.size)
-            pos = put_varint(p, pos + names.size, values.size)
+            pos = memory.put_varint(p, pos + names.size, values.size)
             if values.size > 0:
                 memory.copy(p, pos, values.data, values.start, values.size)
                 pos += values.size

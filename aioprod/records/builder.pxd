@@ -4,17 +4,11 @@ from aioprod.records cimport memory
 from aioprod.records.cursor cimport RecordCursor
 
 
-cdef int NO_CODEC, NO_COUNT, NULL_SIZE
+cdef int NO_CODEC, NO_COUNT
 cdef Py_ssize_t PREFIX, HEADER, TAIL, SIZE_OVERHEAD
 cdef Py_ssize_t ATTRIBUTES, BASE_OFFSET, BASE_SEQUENCE, BASE_TIMESTAMP, BATCH_LENGTH, CRC, LAST_OFFSET_DELTA
 cdef Py_ssize_t LEADER_EPOCH, MAGIC, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_COUNT
 
-
-@cython.locals(zigzag="unsigned long long", size=Py_ssize_t)
-cpdef Py_ssize_t varint_size(long long value) noexcept nogil
-
-@cython.locals(zigzag="unsigned long long")
-cpdef Py_ssize_t put_varint(unsigned char *buf, Py_ssize_t pos, long long value) noexcept nogil
 
 @cython.locals(shift=int)
 cpdef void put_int(unsigned char *buf, Py_ssize_t pos, long long value, Py_ssize_t size) noexcept nogil
@@ -52,11 +46,21 @@ cdef class RecordBatchBuilder:
     @cython.locals(
         p="unsigned char *", base="long long", delta="long long", count="long long", headers_size=Py_ssize_t,
         fixed_size=Py_ssize_t, pos=Py_ssize_t, limit=Py_ssize_t, index=Py_ssize_t, stop=Py_ssize_t, value=bytes,
-        value_size=Py_ssize_t, body=Py_ssize_t,
+        value_size=Py_ssize_t, at=Py_ssize_t,
     )
     cpdef Py_ssize_t append_values(
         self, long long timestamp, list values, Py_ssize_t start, bytes headers, Py_ssize_t size_max
     ) except -1
+
+    @cython.locals(
+        p="unsigned char *", base="long long", delta="long long", count="long long", fixed_size=Py_ssize_t,
+        pos=Py_ssize_t, limit=Py_ssize_t, index=Py_ssize_t, at=Py_ssize_t, value_start="long long",
+        value_end="long long", value_size=Py_ssize_t,
+    )
+    cdef Py_ssize_t append_column(
+        self, long long timestamp, const unsigned char *data, Py_ssize_t data_size, const unsigned char *places,
+        Py_ssize_t width, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size_max
+    ) noexcept
 
     @cython.locals(sealed=bytearray, end=Py_ssize_t, compressed=bytes)
     cpdef compress(self, int codec, level)

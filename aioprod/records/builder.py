@@ -40,10 +40,8 @@ __all__ = [
     "RecordBatchBuilder",
     "bound_of",
     "put_int",
-    "put_varint",
     "record_size_bound",
     "size_bound",
-    "varint_size",
 ]
 
 RECORD_OVERHEAD_MAX = 5 + 1 + 10 + 5
@@ -55,35 +53,11 @@ LOOSE_OVERHEAD = RECORD_OVERHEAD_MAX + 2 * (1 + 5)
 NO_CODEC = int(Compression.NONE)
 """As a plain number: a member of an enumeration costs a microsecond before Python 3.12."""
 
-NULL_SIZE = 1
-"""The varint of -1, a size that stands for null."""
-
 NO_COUNT = 0
 """The varint of 0: the encoding of no headers."""
 
 TAIL = 1
 """The byte after the records that a flexible Produce request fills with an empty tag section."""
-
-
-def varint_size(value: int) -> int:
-    """Bytes that `put_varint` takes for `value`, a signed 64-bit integer: 1 to 10."""
-    zigzag = (value << 1) ^ (value >> 63)
-    size = 1
-    while zigzag >= 0x80:
-        zigzag >>= 7
-        size += 1
-    return size
-
-
-def put_varint(buf: bytearray, pos: int, value: int) -> int:
-    """Write `value`, a signed 64-bit integer, at `pos`; the position after it."""
-    zigzag = (value << 1) ^ (value >> 63)
-    while zigzag >= 0x80:
-        buf[pos] = (zigzag & 0x7F) | 0x80
-        zigzag >>= 7
-        pos += 1
-    buf[pos] = zigzag
-    return pos + 1
 
 
 def put_int(buf: bytearray, pos: int, value: int, size: int) -> None:
@@ -106,7 +80,7 @@ def record_size_bound(key: bytes | None, value: bytes | None, headers: bytes = N
 def size_bound(key_size: int, value_size: int, headers_size: int) -> int:
     """`record_size_bound` of sizes in bytes, -1 for null."""
     size = RECORD_OVERHEAD_MAX
-    size += varint_size(key_size) + varint_size(value_size) + headers_size
+    size += memory.varint_size(key_size) + memory.varint_size(value_size) + headers_size
     if key_size > 0:
         size += key_size
     if value_size > 0:
@@ -206,38 +180,25 @@ class RecordBatchBuilder:
         count = self.count
         base = timestamp if count == 0 else self.base_timestamp
         delta = timestamp - base
-        # Most of these numbers take one byte or two, and a call costs more than to see that.
-        body = 1 + headers_size
-        body += 1 if -64 <= delta < 64 else varint_size(delta)
-        body += 1 if count < 64 else 2 if count < 8192 else varint_size(count)
-        body += 1 if key_size < 64 else varint_size(key_size)
-        body += 1 if value_size < 64 else 2 if value_size < 8192 else varint_size(value_size)
+        body = 1 + memory.varint_size(delta) + memory.varint_size(count) + headers_size
+        body += memory.varint_size(key_size) + memory.varint_size(value_size)
         if key_size > 0:
             body += key_size
         if value_size > 0:
             body += value_size
         start = self.position
-        if start + varint_size(body) + body > self._limit:
+        if start + memory.varint_size(body) + body > self._limit:
             return 0
         p = self.buffer
-        pos = put_varint(p, start, body)
+        pos = memory.put_varint(p, start, body)
         p[pos] = 0
-        pos += 1
-        if 0 <= delta < 64:
-            p[pos] = delta << 1
-            pos += 1
-        else:
-            pos = put_varint(p, pos, delta)
-        pos = put_varint(p, pos, count)
-        if key_size < 0:
-            p[pos] = NULL_SIZE
-            pos += 1
-        else:
-            pos = put_varint(p, pos, key_size)
+        pos = memory.put_varint(p, pos + 1, delta)
+        pos = memory.put_varint(p, pos, count)
+        pos = memory.put_varint(p, pos, key_size)
         if key_size > 0:
             memory.copy(p, pos, key, key_start, key_size)
             pos += key_size
-        pos = put_varint(p, pos, value_size)
+        pos = memory.put_varint(p, pos, value_size)
         if value_size > 0:
             memory.copy(p, pos, value, value_start, value_size)
             pos += value_size
@@ -263,7 +224,7 @@ class RecordBatchBuilder:
         base = timestamp if count == 0 else self.base_timestamp
         delta = timestamp - base
         headers_size = len(headers)
-        fixed_size = 1 + varint_size(delta) + 1 + headers_size
+        fixed_size = 1 + memory.varint_size(delta) + 1 + headers_size
         p = self.buffer
         pos = self.position
         limit = min(self._limit, pos + size_max)
@@ -275,22 +236,64 @@ class RecordBatchBuilder:
                 break
             value = given
             value_size = len(value)
-            body = fixed_size + varint_size(count) + varint_size(value_size) + value_size
-            if pos + varint_size(body) + body > limit:
+            at = memory.put_head(p, pos, limit, count, delta, fixed_size, value_size)
+            if not at:
                 break
-            pos = put_varint(p, pos, body)
-            p[pos] = 0
-            pos = put_varint(p, pos + 1, delta)
-            pos = put_varint(p, pos, count)
-            p[pos] = NULL_SIZE
-            pos = put_varint(p, pos + 1, value_size)
-            memory.copy(p, pos, value, 0, value_size)
-            pos += value_size
+            memory.copy(p, at, value, 0, value_size)
+            pos = at + value_size
             if headers_size == 1:
                 p[pos] = NO_COUNT
             else:
                 memory.copy(p, pos, headers, 0, headers_size)
             pos += headers_size
+            count += 1
+            index += 1
+        if index > start:
+            self.position = pos
+            self.count = count
+            self.base_timestamp = base
+            if timestamp > self.max_timestamp:
+                self.max_timestamp = timestamp
+        return index - start
+
+    def append_column(
+        self,
+        timestamp: int,
+        data: Buffer,
+        data_size: int,
+        places: Buffer,
+        width: int,
+        start: int,
+        stop: int,
+        size_max: int,
+    ) -> int:
+        """The same for the byte strings `start` to `stop` of `data`, from one place to the next each, without headers.
+
+        `places` are integers of `width` bytes, as the offsets of Arrow. It also ends before a string whose places
+        descend, or point out of the `data_size` bytes.
+        """
+        count = self.count
+        base = timestamp if count == 0 else self.base_timestamp
+        delta = timestamp - base
+        fixed_size = 1 + memory.varint_size(delta) + 1 + 1
+        p = self.buffer
+        pos = self.position
+        limit = min(self._limit, pos + size_max)
+        index = start
+        value_start = memory.int_at(places, width, index)
+        while index < stop:
+            value_end = memory.int_at(places, width, index + 1)
+            if not 0 <= value_start <= value_end <= data_size:
+                break
+            value_size = value_end - value_start
+            at = memory.put_head(p, pos, limit, count, delta, fixed_size, value_size)
+            if not at:
+                break
+            memory.copy(p, at, data, value_start, value_size)
+            pos = at + value_size
+            p[pos] = NO_COUNT
+            pos += 1
+            value_start = value_end
             count += 1
             index += 1
         if index > start:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from aioprod.records import memory
-from aioprod.records.builder import put_varint
 from aioprod.wire.memory import short_varint
 
 
@@ -30,12 +29,12 @@ def test_bits_are_cleared_one_by_one() -> None:
 @pytest.mark.parametrize("value", [0, 1, -1, 63, -64, 64, 8191, -8192, 8192, 1_048_575, -1_048_576])
 def test_short_varints(value: int) -> None:
     data = bytearray(8)
-    size = put_varint(data, 1, value) - 1
+    size = memory.put_varint(data, 1, value) - 1
     assert short_varint(memoryview(data), 1, 8) == value * 4 + size
     assert short_varint(memoryview(data), 1, size) == 0
 
 
 def test_a_varint_that_is_not_short() -> None:
     data = bytearray(8)
-    put_varint(data, 0, 1_048_576)
+    memory.put_varint(data, 0, 1_048_576)
     assert short_varint(memoryview(data), 0, 8) == 0

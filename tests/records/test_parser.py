@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioprod.errors import CorruptRecordError, ProtocolError
-from aioprod.records.builder import RecordBatchBuilder, put_varint
+from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.compression import Compression, compress
 from aioprod.records.headers import encode_headers
 from aioprod.records.layout import HEADER, PREFIX
+from aioprod.records.memory import put_varint
 from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
 from aioprod.wire.crc import crc32c
 

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioprod.errors import CorruptRecordError
-from aioprod.records.builder import put_int, put_varint, varint_size
+from aioprod.records.builder import put_int
 from aioprod.records.fields import FieldReader
+from aioprod.records.memory import put_varint, varint_size
 from aioprod.wire.buffer import Buffer
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
