@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 from aioprod._logger import Logger
 from aioprod.config._files import read_file
@@ -15,6 +14,7 @@ from aioprod.config._unsupported import unsupported_because
 from aioprod.errors import ConfigError
 
 if TYPE_CHECKING:
+    from inspect import Signature
     from os import PathLike
     from typing import Self
 
@@ -23,9 +23,26 @@ if TYPE_CHECKING:
 _logger = Logger("aioprod")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _SettingsSignature:
+    """What `help` shows of the constructor: each setting with its type and its default."""
+
+    def __get__(self, config: object, cls: type[Settings]) -> Signature:
+        from inspect import Parameter, Signature, get_annotations  # Only for `help`.
+
+        types = {name: type_ for kind in cls.__mro__[::-1] for name, type_ in get_annotations(kind).items()}
+        rows = settings_of(cls).items()
+        return Signature(
+            [Parameter(name, Parameter.KEYWORD_ONLY, default=row, annotation=types[name]) for name, row in rows]
+        )
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class Settings:
     """The base of the configuration classes: frozen, every value checked and normalised, whichever way it came.
+
+    A class declares its settings in its body, by the functions of `_setting.py`. To its users and mypy it is a frozen
+    dataclass whose fields are given by name. It is not made by `dataclass`, which compiles methods for each class: with
+    a hundred fields that was a tenth of the time in which a producer is imported.
 
     `explicit` holds the attribute names of the settings that were given; the others have defaults, which may
     depend on given settings.
@@ -37,25 +54,44 @@ class Settings:
     """The role in which names of librdkafka, aiokafka and kafka-python are translated in hints."""
     _home: ClassVar[str | None] = None
     """The module that users import this class from; by default the package of the one that declares it."""
+    _table: ClassVar[Mapping[str, Setting]] = MappingProxyType({})
 
-    explicit: frozenset[str] = field(init=False, compare=False, default=frozenset())
+    explicit: frozenset[str]
 
-    def __post_init__(self) -> None:
-        explicit = set()
-        for name, setting in settings_of(type(self)).items():
-            value = getattr(self, name)
-            # A field that was not given holds its own row of the table, which is the field's default.
-            if value is setting:
-                self._store(name, setting.default)
-            else:
-                self._store(name, setting.accept(name, value))
-                explicit.add(name)
-        self._store("explicit", frozenset(explicit))
-        for name, value in self._adjustments().items():
-            self._store(name, value)
+    __signature__: ClassVar = _SettingsSignature()
 
-    def _store(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+    def __init_subclass__(cls) -> None:
+        declared = {name: value for name, value in vars(cls).items() if isinstance(value, Setting)}
+        cls._table = MappingProxyType({**cls._table, **declared})
+
+    def __init__(self, **given: Any) -> None:
+        table = settings_of(type(self))
+        for name in given:
+            if name not in table:
+                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
+        values = {
+            name: setting.accept(name, given[name]) if name in given else setting.default
+            for name, setting in table.items()
+        }
+        vars(self).update(values, explicit=frozenset(given))
+        vars(self).update(self._adjustments())
+
+    if not TYPE_CHECKING:  # where it would allow any attribute
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(f"A {type(self).__name__} never changes, so its {name} can't be set: use `replace`.")
+
+        def __delattr__(self, name: str) -> None:
+            raise AttributeError(f"A {type(self).__name__} never changes, so its {name} can't be deleted.")
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple([getattr(self, name) for name in settings_of(type(self))])
 
     def _adjustments(self) -> Mapping[str, object]:
         """Return the defaults that given settings change; raises ConfigError for settings that contradict."""
@@ -167,7 +203,7 @@ def _as_one(errors: Sequence[ConfigError]) -> ConfigError:
 
 def settings_of(cls: type[Settings]) -> Mapping[str, Setting]:
     """Return the table of a configuration class: attribute name -> setting, in the order of declaration."""
-    return MappingProxyType({row.name: row.default for row in fields(cls) if isinstance(row.default, Setting)})
+    return cls._table
 
 
 def _names(cls: type[Settings]) -> Mapping[str, str]:

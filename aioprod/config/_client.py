@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from aioprod.config._security import SecurityConfig, check_security
@@ -22,7 +21,6 @@ from aioprod.config._setting import (
 from aioprod.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClientConfig(SecurityConfig):
     """The settings of connections and metadata, for all clients. Java's clients have the same.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from aioprod.config._base import Settings
@@ -23,7 +22,6 @@ def _without_query(given: object) -> str:
     return "None" if given is None else "[hidden]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class OidcConfig(Settings):
     """Where tokens for OAUTHBEARER come from, if not from a function of the user."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aioprod.config._client import ClientConfig, client_adjustments
@@ -32,7 +31,6 @@ _IN_FLIGHT_MAX_IDEMPOTENT: Final = 5
 """A broker remembers the sequence numbers of this many batches per producer and partition."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ProducerConfig(ClientConfig):
     """Every setting of a producer. Names, defaults, ranges and cross-checks are those of Java's ProducerConfig.
 
@@ -43,10 +41,10 @@ class ProducerConfig(ClientConfig):
     _ours: ClassVar[tuple[str, ...]] = ("producers",)
     _role: ClassVar[Role] = "producer"
 
-    key_serializer: Any = instance(  # noqa: RUF009 - declares the field
+    key_serializer: Any = instance(
         "serializer", importance=HIGH, doc="Turns keys into bytes. None: keys are bytes already."
     )
-    value_serializer: Any = instance(  # noqa: RUF009 - declares the field
+    value_serializer: Any = instance(
         "serializer", importance=HIGH, doc="Turns values into bytes. None: values are bytes already."
     )
     serializer_encoding: str | None = optional_encoding(
@@ -139,7 +137,7 @@ class ProducerConfig(ClientConfig):
     compression_zstd_level: int = integer(
         3, at_least=-131_072, at_most=22, importance=MEDIUM, doc="More is smaller and slower. 0: zstd's default."
     )
-    partitioner_class: Any = instance(  # noqa: RUF009 - declares the field
+    partitioner_class: Any = instance(
         "partitioner",
         alias="partitioner",
         importance=MEDIUM,

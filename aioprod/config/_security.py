@@ -73,7 +73,6 @@ def _ssl_context(given: Any) -> object:
     raise ValueError("none")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SecurityConfig(OidcConfig):
     """The settings for brokers that require TLS or a log-in."""
 
@@ -83,7 +82,7 @@ class SecurityConfig(OidcConfig):
         importance=MEDIUM,
         doc="How to talk to the brokers: in the clear or encrypted (SSL), with or without a log-in (SASL).",
     )
-    ssl_context: Any = given_object(  # noqa: RUF009 - declares the field
+    ssl_context: Any = given_object(
         _ssl_context,
         "an ssl.SSLContext, or a function that makes one",
         "SSLContext | Callable[[], SSLContext] | None",
@@ -151,7 +150,7 @@ class SecurityConfig(OidcConfig):
         secret=True,
         doc="Java's form of user name and password: a log-in module with its options.",
     )
-    sasl_token_provider: Any = instance(  # noqa: RUF009 - declares the field
+    sasl_token_provider: Any = instance(
         "token provider",
         importance=MEDIUM,
         doc="For OAUTHBEARER: a function, or one that is a coroutine, that gives an `aioprod.OAuthToken`.",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aioprod.config._client import ClientConfig
 from aioprod.config._setting import MEDIUM, integer
 
 __all__ = ["SessionConfig"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SessionConfig(ClientConfig):
     """The settings of clients that do not produce: those of all clients, and how long a request is retried.
 

@@ -1,7 +1,7 @@
 """One setting: its default, which values it takes, and how a value that was given becomes the stored one.
 
-The functions here declare the fields of a configuration class. Each returns a dataclass field whose default is the
-`Setting`, typed as the value that the field will hold; `**columns` are further columns of `Setting`.
+The functions here declare the fields of a configuration class. Each returns the `Setting`, typed as the value that the
+field will hold; `**columns` are further columns of `Setting`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import codecs
 import operator
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from aioprod.config._addresses import addresses_of
 from aioprod.config._classes import Kind, check_name
@@ -38,8 +37,7 @@ class Importance(Enum):
 HIGH, MEDIUM, LOW = Importance
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False, kw_only=True)
-class Setting:
+class Setting(NamedTuple):
     """One row of the table that drives defaults, validation and the reference page.
 
     `convert` turns a given value into the stored one, or raises ValueError. `valid` ends the sentence "must be ...".
@@ -88,7 +86,7 @@ def dotted(name: str) -> str:
 
 
 def _declare(default: T, **columns: Any) -> T:
-    return cast(T, field(default=Setting(default=default, **columns)))
+    return cast(T, Setting(default=default, **columns))
 
 
 def integer(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from aioprod.cluster.names import topic_name_error
@@ -19,7 +18,6 @@ __all__ = ["MemberConfig"]
 _SET_BY_THE_BROKERS: Final = ("session_timeout_ms", "heartbeat_interval_ms")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MemberConfig(ReaderConfig):
     """The settings of a reader, and those of a group member.
 

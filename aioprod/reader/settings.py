@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from aioprod.config import SessionConfig
@@ -25,7 +24,6 @@ def isolation_level(isolation: str) -> int:
     return ISOLATION_LEVELS[isolation]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ReaderConfig(SessionConfig):
     """The settings of a reader, which holds up to one response of each broker and the one that it returns records of.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict
 
 from aioprod.config import Settings
@@ -25,7 +24,6 @@ def _token(given: Any) -> Any:
     raise ValueError("no token")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RegistryConfig(Settings):
     """The settings of a SchemaRegistry."""
 
@@ -34,7 +32,7 @@ class RegistryConfig(Settings):
 
     username: str | None = optional_text(importance=HIGH, doc="The user, for a registry that wants a log-in (Basic).")
     password: str | None = optional_text(importance=HIGH, doc="The user's password.", secret=True)
-    token: Any = given_object(  # noqa: RUF009 - declares the field
+    token: Any = given_object(
         _token,
         "a string, or a function that returns one or an awaitable of one",
         "Token | None",

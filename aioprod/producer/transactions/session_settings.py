@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from aioprod.config import SessionConfig
@@ -11,7 +10,6 @@ from aioprod.config._setting import HIGH, LOW, integer, optional_text
 __all__ = ["TransactionSessionConfig"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TransactionSessionConfig(SessionConfig):
     """The settings of the process that begins and ends transactions which others produce in.
 
