@@ -382,8 +382,16 @@ def test_a_configuration_is_a_value() -> None:
     assert hash(config) == hash(make(linger_ms=7, acks=1))
     assert config != make(linger_ms=8, acks=1)
     assert pickle.loads(pickle.dumps(config)) == config
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="never changes, so its linger_ms can't be set"):
         config.linger_ms = 8  # type: ignore[misc]
+    with pytest.raises(AttributeError, match="never changes, so its linger_ms can't be deleted"):
+        del config.linger_ms
+
+
+def test_the_constructor_takes_settings_only() -> None:
+    wrong: Any = {"lingre_ms": 1}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'lingre_ms'"):
+        ProducerConfig(bootstrap_servers=("a:1",), **wrong)
 
 
 @settings(max_examples=50)

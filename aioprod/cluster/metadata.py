@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from aioprod.cluster.model import Cluster, Node
 from aioprod.cluster.names import address_fault
@@ -40,8 +40,7 @@ PARTITIONS_GUESSED: Final = 10
 """How many partitions an unknown topic is assumed to have."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataUpdate:
+class MetadataUpdate(NamedTuple):
     """What a response changed.
 
     `changed_topics`: topics whose partitions, leaders, epochs or id changed, and idle topics that were dropped.
@@ -52,20 +51,19 @@ class MetadataUpdate:
 
     changed_topics: AbstractSet[str] = frozenset()
     recreated: AbstractSet[str] = frozenset()
-    errors: Mapping[str, ErrorCode | int] = field(default_factory=dict)
+    errors: Mapping[str, ErrorCode | int] = MappingProxyType({})
     error: AioprodError | None = None
-    unusable: Mapping[int, str] = field(default_factory=dict)
+    unusable: Mapping[int, str] = MappingProxyType({})
 
     def after(self, earlier: MetadataUpdate | None) -> MetadataUpdate:
         """This update together with an earlier one."""
         if earlier is None:
             return self
         changed, recreated = self.changed_topics | earlier.changed_topics, self.recreated | earlier.recreated
-        return replace(self, changed_topics=changed, recreated=recreated)
+        return self._replace(changed_topics=changed, recreated=recreated)
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(NamedTuple):
     """The request in flight: `full` if it begins a full refresh, `more` if topics that are due did not fit in it."""
 
     topics: AbstractSet[str] = frozenset()

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from aioprod._user_code import raise_later
 from aioprod.cluster import Metadata
@@ -40,8 +39,7 @@ TOUCH_S = 1.0
 """How often a topic in use is marked as such in the metadata, which forgets unused ones after minutes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccumulatorSettings:
+class AccumulatorSettings(NamedTuple):
     """What the accumulator needs of the configuration: sizes in bytes, times in seconds."""
 
     batch_size: int

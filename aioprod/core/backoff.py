@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 __all__ = ["JITTER", "Backoff"]
 
@@ -14,8 +13,7 @@ JITTER: Final = 0.2
 _DOUBLINGS_MAX: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(NamedTuple):
     """Delays in seconds that double from `initial_s` up to `max_s`, 20 % up or down by chance (KIP-144, KIP-580).
 
     None is longer than `max_s`, but at that limit, too, half of them are shorter: clients that failed together would

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from aioprod.config import ClientConfig, ProducerConfig, SecurityConfig, parse_address
 from aioprod.core.backoff import Backoff
@@ -35,8 +34,7 @@ def software_version() -> str:
     return re.sub(r"[^a-zA-Z0-9.-]", "-", installed).strip("-.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSettings:
+class ClientSettings(NamedTuple):
     """Settings of a `Client`, with the defaults of Java's producer; times in seconds, a buffer of -1 bytes is the OS's.
 
     `bootstrap` are the bootstrap servers. `canonical_names` resolves the canonical names of their IP addresses and

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from aioprod._error_codes import ErrorCode
 from aioprod.errors import (
@@ -45,8 +45,7 @@ def is_aborted_on_purpose(error: BaseException | None) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(NamedTuple):
     """Why the records of a batch failed; each of them gets an exception of its own from it.
 
     `event` says what happened to how many records of which partition, and `why` for what reason.

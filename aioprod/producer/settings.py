@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from aioprod.config import ProducerConfig
 from aioprod.core.accumulator import AccumulatorSettings
@@ -16,8 +15,7 @@ _BATCHES_REMEMBERED: Final = 5
 """Batches of a producer and partition that a broker recognizes as duplicates, and whose offset it returns."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SenderSettings:
+class SenderSettings(NamedTuple):
     """What the sender and the outcomes need: sizes in bytes, times in seconds unless the name says ms."""
 
     acks: int

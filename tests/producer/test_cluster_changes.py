@@ -290,7 +290,7 @@ async def test_the_deadline_holds_while_the_broker_throttles(brokers: FakeCluste
         await producer.send("t", b"0")
         # Now that it sleeps for long: nothing but the deadline of the next record can wake it in time.
         accumulator = producer._engine.accumulator
-        accumulator.settings = replace(accumulator.settings, delivery_timeout_s=0.05)
+        accumulator.settings = accumulator.settings._replace(delivery_timeout_s=0.05)
         with pytest.raises(NotSentError, match=r"delivery\.timeout\.ms=.* has passed"):
             async with asyncio.timeout(10):
                 await producer.send("t", b"1")
