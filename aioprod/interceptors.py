@@ -27,7 +27,7 @@ class ProducerInterceptor:
 
     The methods run on the event loop for every record, so they must be quick; none may be a coroutine function.
     An error of any kind is logged and counted, and the record is sent all the same; KeyboardInterrupt and SystemExit
-    end the loop after that.
+    end the loop after that. With `aioprod.sync` `on_send` runs in the threads of `submit` and `send_nowait`.
     """
 
     def configure(self, config: ProducerConfig) -> None:
@@ -103,7 +103,8 @@ class Interceptors:
 
     def _failed(self, hook: Callable[..., Any], error: BaseException) -> None:
         self.failures += 1
-        raise_later(error)
+        if not raise_later(error) and isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise error  # In a thread without a loop its caller is to get it.
         # Each power of two: a hook that fails for every record must not fill the log.
         if self.failures & (self.failures - 1) == 0:
             _logger.warning(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -142,6 +143,17 @@ def test_from_the_configuration() -> None:
     assert chain
     assert given.seen == [config]
     assert chain.on_send(RECORD) == RECORD
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_a_thread_without_a_loop_reaches_its_caller(interrupt: type[BaseException]) -> None:
+    def on_send(record: ProducerRecord) -> ProducerRecord:
+        raise interrupt
+
+    chain = Interceptors([SimpleNamespace(on_send=on_send)])
+    with pytest.raises(interrupt):
+        chain.on_send(RECORD)
+    assert chain.failures == 1
 
 
 @pytest.mark.parametrize("given", [object(), "no_such_module:Class"])
