@@ -42,6 +42,9 @@ PRODUCER = {
 }
 """The modules that naming `aioprod.Producer` loads, by room."""
 
+SYNC = "call entry executor inbox loop_producer processes producer real_threads record_future session unsent"
+"""The modules that `aioprod.sync` loads beside these."""
+
 MESSAGES = """
 ApiVersion ApiVersionsRequest ApiVersionsResponse FinalizedFeatureKey SupportedFeatureKey
 InitProducerIdRequest InitProducerIdResponse
@@ -110,6 +113,12 @@ def test_what_naming_the_producer_loads(interpreted: bool) -> None:
 
 def test_importing_aioprod_alone_loads_its_errors() -> None:
     assert ours(loaded("aioprod")) == modules({"": "_acl_names _build _error_codes _lazy errors"})
+
+
+def test_what_the_producer_for_threads_adds() -> None:
+    found = ours(loaded("aioprod.sync")) - modules(PRODUCER) - {"aioprod._cython"}
+    assert found == modules({"": "sync", "sync": SYNC})
+    assert not {name for name in loaded("aioprod; aioprod.Producer") if name.startswith("aioprod.sync")}
 
 
 def test_tls_loads_no_package_of_others() -> None:

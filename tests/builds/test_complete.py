@@ -59,6 +59,7 @@ COMPARED = {
     "test_routing.py": ("routing.columns", "routing.hashes", "routing.sticky"),
     "test_send_arrow.py": (),
     "test_sequences.py": ("core.sequences",),
+    "test_sync.py": ("sync.entry", "sync.inbox"),
     "test_wire.py": ("wire.buffer", "wire.codec", "wire.crc", "wire.decoder", "wire.frame"),
 }
 """The modules of aioprod that each file here runs on both builds."""

@@ -17,6 +17,7 @@ import aioprod.reader
 import aioprod.routing
 import aioprod.schema_registry
 import aioprod.spark
+import aioprod.sync
 import aioprod.testing
 import aioprod.transactions
 from tests.support.snippets import DOCS
@@ -54,6 +55,7 @@ MODULES = [
     aioprod.routing,
     aioprod.schema_registry,
     aioprod.spark,
+    aioprod.sync,
     aioprod.testing,
     aioprod.transactions,
 ]

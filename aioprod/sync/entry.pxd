@@ -1,0 +1,20 @@
+cimport cython
+
+from aioprod.producer cimport native
+
+
+@cython.final
+cdef class Entry:
+    cdef readonly str topic
+    cdef readonly bytes key, value, headers
+    cdef readonly int partition
+    cdef readonly long long timestamp, bound
+    cdef readonly double now
+    cdef readonly object waiter, request
+
+
+@cython.locals(entry=Entry)
+cpdef Entry new_entry(
+    str topic, bytes key, bytes value, bytes headers, int partition, long long timestamp, waiter, double now,
+    long long bound,
+)

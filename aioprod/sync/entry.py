@@ -1,0 +1,72 @@
+"""One record between the thread that sends it and the loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioprod.core.budget import MemoryRequest
+from aioprod.producer import native
+from aioprod.producer.failure import rebuilt
+from aioprod.records.cursor import EncodedRecord
+from aioprod.types import ProducerRecord
+
+__all__ = ["Entry", "new_entry"]
+
+
+class Entry:
+    """A record that is checked; made by `new_entry`.
+
+    `headers` are encoded, `partition` -1 is to be chosen, `timestamp` is in ms. `now` is the monotonic time of the call
+    in seconds, `bound` the most bytes that the record takes, and `request` the memory that is reserved for it, if any.
+
+    Compiled, it is not tracked by the garbage collector, which would visit all that wait again and again, for as much
+    as the call itself costs. It is in no cycle that could be garbage: an inbox lives until its entries have left.
+    """
+
+    __slots__ = ("bound", "headers", "key", "now", "partition", "request", "timestamp", "topic", "value", "waiter")
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: bytes
+    partition: int
+    timestamp: int
+    waiter: Any
+    now: float
+    bound: int
+    request: MemoryRequest | None
+
+    def reserve(self, request: MemoryRequest) -> None:
+        """Memory is reserved for it."""
+        self.request = request
+
+    def record(self) -> ProducerRecord:
+        """The record as its caller would give it."""
+        return rebuilt(self.topic, self.partition, EncodedRecord(self.timestamp, self.key, self.value, self.headers))
+
+
+def new_entry(
+    topic: str,
+    key: bytes | None,
+    value: bytes | None,
+    headers: bytes,
+    partition: int,
+    timestamp: int,
+    waiter: Any,
+    now: float,
+    bound: int,
+) -> Entry:
+    """Make an entry; compiled, without the call of a constructor, whose arguments would be objects."""
+    entry = Entry.__new__(Entry)
+    entry.topic = topic
+    entry.key = key
+    entry.value = value
+    entry.headers = headers
+    entry.partition = partition
+    entry.timestamp = timestamp
+    entry.waiter = waiter
+    entry.now = now
+    entry.bound = bound
+    entry.request = None
+    native.untrack(entry)
+    return entry

@@ -1,0 +1,67 @@
+"""The producer in the loop of a session: an `aioprod.Producer`, with the steps in which it takes records of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioprod.config import ProducerConfig
+from aioprod.core.budget import MemoryBudget, MemoryRequest
+from aioprod.producer import Producer, producer
+from aioprod.producer.preparation import Preparation
+from aioprod.sync.call import Call
+from aioprod.sync.entry import Entry
+from aioprod.sync.inbox import Inbox
+from aioprod.types import ErrorCallback
+
+__all__ = ["LoopProducer"]
+
+
+class LoopProducer(Producer):
+    """An ordinary producer, used in its own loop as any other.
+
+    It uses the engine alone: other attributes of a compiled `Producer` can't be seen from Python.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None) -> None:
+        producer.Producer.__init__(self, config, on_error)
+
+    @property
+    def preparation(self) -> Preparation:
+        """Runs interceptors and serializers, in the thread of the call."""
+        return self._engine.preparation
+
+    @property
+    def budget(self) -> MemoryBudget:
+        """What counts `buffer.memory`, from the start on."""
+        return self._engine.accumulator.budget
+
+    def move(self, inbox: Inbox, most: int) -> Entry | Call[Any] | None:
+        """Take records as `Inbox.move` has it; raises ProducerClosedError when this producer has failed."""
+        self._engine.guard.check()
+        return inbox.move(self._engine.accumulator, most)
+
+    async def reserve(self, size: int) -> MemoryRequest:
+        """Wait for room, in order of arrival; raises BufferFullError after `max.block.ms`."""
+        return await self._engine.memory_waiters.reserve(size, self._engine.max_block_s)
+
+    def append_reserved(self, entry: Entry, request: MemoryRequest) -> None:
+        """Take a record for which memory is reserved; raises what `Producer.submit` raises."""
+        self._engine.guard.check()
+        self._engine.accumulator.budget.leave(request)
+        self._engine.accumulator.append(
+            entry.topic,
+            entry.key,
+            entry.value,
+            entry.headers,
+            entry.partition,
+            entry.timestamp,
+            entry.waiter,
+            entry.now,
+            True,
+        )
+
+    def give_back(self, request: MemoryRequest) -> None:
+        """Return reserved memory, used or not."""
+        self._engine.memory_waiters.give_back(request)
