@@ -14,6 +14,7 @@ __all__ = ["main"]
 
 MODULES = {
     "aioprod": "benchmarks.contenders.aioprod",
+    "aioprod_sync": "benchmarks.contenders.aioprod_sync",
     "aiokafka": "benchmarks.contenders.aiokafka",
     "confluent": "benchmarks.contenders.confluent",
     "confluent_aio": "benchmarks.contenders.confluent_aio",

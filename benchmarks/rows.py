@@ -160,6 +160,21 @@ def _nowait_rows() -> list[Row]:
     return rows
 
 
+def _threads_row() -> Row:
+    return _row(
+        "nowait-threads",
+        "`aioprod.sync`: `send_nowait` + callback in 32 threads, 16 KB batches",
+        "confluent-kafka `produce` + callback in 32 threads",
+        [
+            Contender(AIOPROD, "aioprod_sync", "send_nowait", 300_000),
+            Contender(INTERPRETED, "aioprod_sync", "send_nowait", 20_000, {"build": "interpreted"}),
+            _confluent("produce_in_threads", 300_000),
+        ],
+        _cpu(1, CONFLUENT),
+        batch_size=16 * KB,
+    )
+
+
 def _future_rows() -> list[Row]:
     aio_producer = Contender(AIO_PRODUCER, "confluent_aio", "produce_each", 30_000)
     return [
@@ -360,6 +375,7 @@ ROWS: Final[dict[str, Row]] = {
     row.name: row
     for row in (
         *_nowait_rows(),
+        _threads_row(),
         *_future_rows(),
         *_bulk_rows(),
         _idle_row(),
