@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import struct
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from aioprod.cli.__main__ import main
-from aioprod.cli.produce.delivery import SLICE
+from aioprod.core.bulk_values import BYTES_PER_TURN
 from aioprod.errors import ErrorCode
 from aioprod.messages import InitProducerIdRequest, ProduceRequest
+from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from tests.support.programs import program
 
@@ -66,10 +68,22 @@ def test_each_line_is_a_value(
 
 
 def test_lines_keep_their_order_over_many_calls(cluster: FakeClusterThread, tmp_path: Path) -> None:
-    lines = [b"%d" % number for number in range(SLICE * 7 + 3)]
+    lines = [b"%d" % number for number in range(RECORDS_PER_TURN * 7 + 3)]
     assert (
         produce(cluster, file(tmp_path, b"\n".join(lines)), "-X", "buffer.memory=150000", "-X", "batch.size=900") == 0
     )
+    assert values(cluster) == lines
+
+
+@pytest.mark.parametrize("end", ["", "x" * BYTES_PER_TURN * 3])
+@pytest.mark.parametrize("arguments", [(), ("--header", "trace=" + "x" * (3 * BYTES_PER_TURN // RECORDS_PER_TURN))])
+def test_no_call_takes_so_much_that_the_next_one_overtakes_it(
+    cluster: FakeClusterThread, tmp_path: Path, end: str, arguments: tuple[str, ...]
+) -> None:
+    """So many records, or bytes, would take a call three turns of the loop, and the next call begins in the second."""
+    lines = [f"{number}{end if number == 5 else ''}".encode() for number in range(RECORDS_PER_TURN * 3)]
+    path = file(tmp_path, b"\n".join(lines))
+    assert produce(cluster, path, *arguments, "-X", "max.request.size=4000000") == 0
     assert values(cluster) == lines
 
 
@@ -288,6 +302,23 @@ def test_stdin_is_read_by_default(cluster: FakeClusterThread) -> None:
     assert running.returncode == 0
     assert b"2 records delivered" in said
     assert values(cluster) == [b"one", b"two"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pipes have a size of their own")
+@pytest.mark.parametrize(("before", "after"), [(1 << 16, 1 << 19), (1 << 20, 1 << 20)])
+def test_a_pipe_is_widened_to_hold_a_chunk(cluster: FakeClusterThread, before: int, after: int) -> None:
+    import fcntl
+
+    reading, writing = os.pipe()
+    try:
+        fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, before)
+        with open(writing, "wb") as lines:
+            lines.write(b"a\nb\n")
+        assert produce(cluster, f"/dev/fd/{reading}") == 0
+        assert fcntl.fcntl(reading, fcntl.F_GETPIPE_SZ) == after
+    finally:
+        os.close(reading)
+    assert values(cluster) == [b"a", b"b"]
 
 
 def test_what_is_no_file_is_said(

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aioprod.cli.connection import add_connection_options, config_of
 from aioprod.cli.produce.chunks import STDIN, check_readable
-from aioprod.cli.produce.delivery import SLICE, Delivery, Report, Terms
+from aioprod.cli.produce.delivery import Delivery, Report, Terms
 from aioprod.cli.produce.formats import CONVERSIONS, FORMATS, Format, Rows, rows_of
 from aioprod.cli.progress import Progress
 from aioprod.cli.running import run_command
@@ -22,6 +22,7 @@ from aioprod.config import ProducerConfig
 from aioprod.console.frame import Parser
 from aioprod.errors import ConfigError
 from aioprod.producer import Producer
+from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
 
 __all__ = ["main", "make_parser"]
 
@@ -157,7 +158,7 @@ def _paced(rows: Rows, rate: float | None) -> list[Rows]:
     """The rows in parts of a tenth of a second each, if their rate is limited."""
     if rate is None:
         return [rows]
-    size = max(1, min(SLICE, int(rate / 10)))
+    size = max(1, min(RECORDS_PER_TURN, int(rate / 10)))
     count = max(len(rows.values), len(rows.single))
     parts = [
         Rows(

@@ -6,24 +6,25 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from aioprod.cli.produce.formats import Row, Rows
+from aioprod.core.bulk_values import BYTES_PER_TURN
 from aioprod.errors import AioprodError, BufferFullError
 from aioprod.producer import Producer
+from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
+from aioprod.records.headers import encode_headers
 from aioprod.types import Headers, ProducerRecord, RecordMetadata, SendResult, TopicPartition
 
 __all__ = ["Delivery", "Failed", "Report", "Terms"]
 
-SLICE: Final = 500
-"""Records in one call: so few are taken in one go, which keeps the order of calls."""
 _IN_FLIGHT_SHARE: Final = 0.5
 """The share of `buffer.memory` that calls may fill: beyond, their records would wait for room out of order."""
 _KNOWN_S: Final = 60.0
 """How long a topic that is not used stays known at least: `metadata.max.idle.ms` is five minutes."""
 _OVERHEAD: Final = 100
-"""Bytes that a record may need beside its key and value."""
+"""Bytes that a record may need beside its key, value and headers."""
 
 
 class Failed(NamedTuple):
@@ -81,6 +82,7 @@ class Delivery:
         self.report = Report()
         self._producer = producer
         self._terms = terms
+        self._overhead = _OVERHEAD + len(encode_headers(terms.headers or ()))
         self._limit = int(producer.config.buffer_memory * _IN_FLIGHT_SHARE)
         self._in_flight = 0
         self._known_at = -math.inf
@@ -93,35 +95,44 @@ class Delivery:
 
     async def send(self, source: str, rows: Rows) -> None:
         """Send some rows, as soon as there is room for them."""
-        for start in range(0, len(rows.values), SLICE):
+        sent = 0
+        while sent < len(rows.values):
             if self.has_failed:
                 return
-            values = rows.values[start : start + SLICE]
-            keys = None if rows.keys is None else rows.keys[start : start + SLICE]
-            await self._send_slice(source, rows.line + start, values, keys)
-        for start in range(0, len(rows.single), SLICE):
+            sent += await self._send_some(source, rows, sent)
+        for start in range(0, len(rows.single), RECORDS_PER_TURN):
             if self.has_failed:
                 return
-            for row in rows.single[start : start + SLICE]:
+            for row in rows.single[start : start + RECORDS_PER_TURN]:
                 await self._send_row(source, row)
             await self._producer.drain()
         if rows.error is not None and not self.has_failed:
             self.report.fail(source, rows.error_line, rows.error)
 
-    async def _send_slice(
-        self, source: str, line: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None
-    ) -> None:
-        size = sum(len(value) for value in values if value is not None)
-        size += sum(len(key) for key in keys if key is not None) if keys is not None else 0
-        needed = size + _OVERHEAD * len(values)
+    async def _send_some(self, source: str, rows: Rows, start: int) -> int:
+        """Send the next records by one call; returns how many.
+
+        They are no more than a call takes in one turn of the loop. Of a call that takes several, the last records would
+        be behind the first ones of the calls after it.
+        """
+        count = RECORDS_PER_TURN
+        while True:
+            values = rows.values[start : start + count]
+            keys = None if rows.keys is None else rows.keys[start : start + count]
+            size = _size(values) + _size(keys or ())
+            needed = size + self._overhead * len(values)
+            if needed <= BYTES_PER_TURN or len(values) == 1:
+                break
+            count = len(values) // 2
         while self._calls and self._in_flight + needed > self._limit:
             await asyncio.shield(self._calls[0])
         await self._know_topic()
         self._in_flight += needed
-        task = asyncio.create_task(self._call(source, line, values, keys, needed, size))
+        task = asyncio.create_task(self._call(source, rows.line + start, values, keys, needed, size))
         self._calls.append(task)
         # The call takes its records in the first iteration, before the next call begins.
         await asyncio.sleep(0)
+        return len(values)
 
     async def _know_topic(self) -> None:
         """Wait until the topic is known: of several calls that wait for it, a later one might be first."""
@@ -206,3 +217,8 @@ class Delivery:
         await self._producer.flush()
         while self._calls:
             await asyncio.shield(self._calls[0])
+
+
+def _size(texts: Iterable[bytes | None]) -> int:
+    """The bytes of keys or values; a generator would cost three times as much."""
+    return sum(map(len, filter(None, texts)))

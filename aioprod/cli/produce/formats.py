@@ -6,7 +6,7 @@ import base64
 import csv
 import json
 import struct
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -106,10 +106,10 @@ def rows_of(path: str, how: Format) -> AsyncIterator[Rows]:
     return FORMATS[how.kind](path, how)
 
 
-def _converted(texts: Iterable[bytes], kind: str, null: bytes | None) -> list[bytes | None]:
+def _converted(texts: list[bytes], kind: str, null: bytes | None) -> Sequence[bytes | None]:
     """Texts as bytes of a type; raises ValueError with what is wrong with the first invalid one, and its index."""
     if kind == "text":
-        return [None if text == null else text for text in texts] if null is not None else list(texts)
+        return texts if null is None else [None if text == null else text for text in texts]
     convert = CONVERSIONS[kind]
     converted: list[bytes | None] = []
     for index, text in enumerate(texts):
@@ -149,9 +149,9 @@ def _plain_rows(lines: list[bytes], line: int, how: Format) -> Rows:
         for index, (_, separator, _) in enumerate(parts):
             if not separator:
                 raise _InvalidLineError(index, f"is not followed by the separator {how.key_separator.decode()!r}")
-        keys = _converted((key for key, _, _ in parts), how.key_type, how.null)
+        keys = _converted([key for key, _, _ in parts], how.key_type, how.null)
         what = "value"
-        return Rows(line, _converted((value for _, _, value in parts), how.value_type, how.null), keys)
+        return Rows(line, _converted([value for _, _, value in parts], how.value_type, how.null), keys)
     except _InvalidLineError as invalid:
         before = _plain_rows(lines[: invalid.index], line, how) if invalid.index else Rows(line)
         before.error = InvalidRecordError(f"The {what} {invalid}.")

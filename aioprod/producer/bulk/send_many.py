@@ -17,10 +17,10 @@ from aioprod.producer.preparation import partition_index, timestamp_ms
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import Headers, ProducerRecord, SendResult, Timestamp
 
-__all__ = ["send_many"]
+__all__ = ["RECORDS_PER_TURN", "send_many"]
 
-_CHUNK: Final = 2500 if COMPILED else 500
-"""Records that are encoded at most before the loop gets a turn: a small part of the time that it may be kept."""
+RECORDS_PER_TURN: Final = 2500 if COMPILED else 500
+"""What is encoded at most before the loop gets a turn: a small part of the time that it may be kept."""
 _TURN_S: Final = 0.005
 """How long one turn of the loop may be spent on serializing."""
 
@@ -47,7 +47,7 @@ async def send_many(
     call = _Call(engine, topic, partition, keys, headers, timestamps, size, transaction)
     bulk = call.bulk
     try:
-        async with aclosing(chunks(values, _CHUNK)) as slices:
+        async with aclosing(chunks(values, RECORDS_PER_TURN)) as slices:
             async for chunk in slices:
                 await call.take(chunk)
                 await asyncio.sleep(0)
