@@ -24,6 +24,8 @@ it are left out), and `-X name=value` for single settings, which win. A secret o
 on the machine, so a warning says so: name a place instead, `-X sasl.password=env:KAFKA_PASSWORD` or
 `file:/run/secrets/kafka`.
 
+**Speed**: `produce`, `read` and `perf` run on uvloop where it is installed (`pip install 'aioprod[cli,uvloop]'`).
+
 **Output**: results go to stdout, words for people to stderr. With `--json` stdout has JSON and nothing else. Progress
 is shown on a terminal only. A pipe that closes (`| head`) ends a command quietly.
 

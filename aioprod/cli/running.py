@@ -5,13 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-__all__ = ["run_command"]
+__all__ = ["fast_loop", "run_command"]
+
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
-def run_command(command: Coroutine[Any, Any, int]) -> int:
+def fast_loop() -> LoopFactory | None:
+    """What makes the loops of uvloop, None where that is not installed: asyncio's own are used then.
+
+    For commands that move many records: importing it costs the others more than it saves.
+    """
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return None
+    factory: LoopFactory = new_event_loop
+    return factory
+
+
+def run_command(command: Coroutine[Any, Any, int], loop_factory: LoopFactory | None = None) -> int:
     """Run a command on an event loop of its own; returns its exit status.
 
     SIGTERM does what SIGINT (Ctrl-C) does: it cancels the command, once. Raises KeyboardInterrupt after that.
@@ -38,4 +53,5 @@ def run_command(command: Coroutine[Any, Any, int]) -> int:
                 raise KeyboardInterrupt from None
             raise
 
-    return asyncio.run(watched())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(watched())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from aioprod.cli.running import run_command
+from aioprod.cli.running import fast_loop, run_command
 
 
 @pytest.fixture
@@ -22,7 +23,10 @@ def ctrl_c() -> Iterator[None]:
 
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_cancels_the_command_and_waits_for_its_end(number: signal.Signals) -> None:
+@pytest.mark.parametrize("loop", [None, fast_loop()], ids=["asyncio", "fast"])
+def test_a_signal_cancels_the_command_and_waits_for_its_end(
+    number: signal.Signals, loop: Callable[[], asyncio.AbstractEventLoop] | None
+) -> None:
     steps = []
 
     async def command() -> int:
@@ -35,7 +39,7 @@ def test_a_signal_cancels_the_command_and_waits_for_its_end(number: signal.Signa
         return 0
 
     with pytest.raises(KeyboardInterrupt):
-        run_command(command())
+        run_command(command(), loop)
     assert steps == ["closed"]
 
 
@@ -44,3 +48,13 @@ def test_the_status_of_a_command_that_ends_by_itself() -> None:
         return 1
 
     assert run_command(command()) == 1
+
+
+def test_many_records_are_moved_by_uvloop_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def name_of_loop() -> str:
+        return type(asyncio.get_running_loop()).__module__
+
+    with asyncio.Runner(loop_factory=fast_loop()) as runner:
+        assert runner.run(name_of_loop()) == "uvloop"
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert fast_loop() is None

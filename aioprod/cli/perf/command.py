@@ -18,7 +18,7 @@ from aioprod.cli.perf.meter import Meter
 from aioprod.cli.perf.peers import check_settings, peers_of
 from aioprod.cli.perf.sending import send_load
 from aioprod.cli.perf.shown import shown
-from aioprod.cli.running import run_command
+from aioprod.cli.running import fast_loop, run_command
 from aioprod.config import ProducerConfig
 from aioprod.console.files import write
 from aioprod.console.frame import Parser
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     meter = Meter()
     interrupted = True
     try:
-        run_command(_measure(config, load, payload, meter, e2e=given.e2e))
+        run_command(_measure(config, load, payload, meter, e2e=given.e2e), fast_loop())
         interrupted = False
     finally:
         # An error or Ctrl-C ends it, and what was done until then is worth knowing.

@@ -12,7 +12,7 @@ import io
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from importlib import metadata
 from typing import Any, Final
@@ -22,6 +22,7 @@ from aioprod.cli.connection import config_of
 from aioprod.cli.perf.load import Load, Pace, Payload
 from aioprod.cli.perf.meter import LoopGap, Meter
 from aioprod.cli.perf.peers import settings_of_peer
+from aioprod.cli.running import fast_loop
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError
 
@@ -32,10 +33,15 @@ _POLL_S: Final = 0.001
 _PACKAGES: Final = {"aioprod": "aioprod", "confluent": "confluent-kafka", "aiokafka": "aiokafka"}
 
 
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=fast_loop()) as runner:
+        runner.run(work)
+
+
 def _aioprod(config: ProducerConfig, load: Load, payload: Payload, meter: Meter) -> None:
     from aioprod.cli.perf.sending import send_load
 
-    asyncio.run(send_load(config, load, payload, meter, first=True))
+    _run(send_load(config, load, payload, meter, first=True))
 
 
 def _confluent(config: ProducerConfig, load: Load, payload: Payload, meter: Meter) -> None:
@@ -70,7 +76,7 @@ def _confluent(config: ProducerConfig, load: Load, payload: Payload, meter: Mete
 
 
 def _aiokafka(config: ProducerConfig, load: Load, payload: Payload, meter: Meter) -> None:
-    asyncio.run(_send_by_aiokafka(config, load, payload, meter))
+    _run(_send_by_aiokafka(config, load, payload, meter))
 
 
 async def _send_by_aiokafka(config: ProducerConfig, load: Load, payload: Payload, meter: Meter) -> None:

@@ -16,7 +16,7 @@ from aioprod.cli.produce.chunks import STDIN, check_readable
 from aioprod.cli.produce.delivery import Delivery, Report, Terms
 from aioprod.cli.produce.formats import CONVERSIONS, FORMATS, Format, Rows, rows_of
 from aioprod.cli.progress import Progress
-from aioprod.cli.running import run_command
+from aioprod.cli.running import fast_loop, run_command
 from aioprod.cli.times import timestamp_ms
 from aioprod.config import ProducerConfig
 from aioprod.console.frame import Parser
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
             check_readable(path)
         config = _config(given)
         how = _format(given)
-    return run_command(_produce(given, config, how))
+    return run_command(_produce(given, config, how), fast_loop())
 
 
 def _config(given: Namespace) -> ProducerConfig:

@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 from aioprod.cli.connection import add_connection_options, config_of
 from aioprod.cli.read.output import Format, Render, as_escaped_value, as_hex, as_json, as_value
 from aioprod.cli.read.source import Bounds, Chunk, Place, bounded, followed, of_member, resolved
-from aioprod.cli.running import run_command
+from aioprod.cli.running import fast_loop, run_command
 from aioprod.cli.times import timestamp_ms
 from aioprod.console.frame import Parser
 from aioprod.errors import ConfigError
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         else:
             _check_member(given)
             work = _read_as_member(given, config_of(given, MemberConfig, _CLIENT), render)
-    return run_command(work)
+    return run_command(work, fast_loop())
 
 
 def render_of(given: Namespace) -> Render:
