@@ -53,6 +53,32 @@ def test_zero_is_a_value() -> None:
     assert histogram.average == 2.5
 
 
+def test_a_value_is_recorded_many_times_at_once() -> None:
+    histogram = Histogram("latency", "How long.")
+    heard: list[float] = []
+    histogram.listener = heard.append
+    histogram.record(2.0, 3)
+    histogram.record(10.0)
+    assert (histogram.count, histogram.total, histogram.max) == (4, 16.0, 10.0)
+    assert histogram.percentile(75) == pytest.approx(2, rel=PERCENTILE_ERROR)
+    assert heard == [2.0, 2.0, 2.0, 10.0]
+
+
+@given(st.lists(st.lists(st.one_of(st.just(0.0), st.floats(1e-9, 1e12)), max_size=20), max_size=4))
+def test_a_histogram_takes_all_values_of_others(parts: list[list[float]]) -> None:
+    together, one = Histogram("latency", "How long."), Histogram("latency", "How long.")
+    for values in parts:
+        part = Histogram("latency", "How long.")
+        for value in values:
+            part.record(value)
+            one.record(value)
+        together.add(part)
+    assert (together.count, together.max) == (one.count, one.max)
+    assert together.total == pytest.approx(one.total)
+    assert together.buckets().counts == one.buckets().counts
+    assert [together.percentile(percent) for percent in (1, 50, 99)] == [one.percentile(p) for p in (1, 50, 99)]
+
+
 def test_buckets_include_their_bounds() -> None:
     histogram = Histogram("size", "How large.", low=0, high=3)
     for value in (0, 0.5, 1, 1.001, 2, 3, 4, 8, 9, 1e9):

@@ -30,7 +30,8 @@ cdef class Histogram:
     cdef int _low, _high
 
     @cython.locals(bucket="long long")
-    cpdef void record(self, double value) except *
+    cpdef void record(self, double value, long long count=*) except *
+    cpdef void add(self, Histogram other) except *
     @cython.locals(bucket="long long")
     cdef void _count_bucket(self) except *
     cdef list _buckets(self)

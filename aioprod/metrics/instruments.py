@@ -159,10 +159,10 @@ class Histogram:
         self._bucket = BUCKET_OF_ZERO
         self._in_bucket = 0
 
-    def record(self, value: float) -> None:
-        """Take one value, not negative, in constant time."""
-        self.count += 1
-        self.total += value
+    def record(self, value: float, count: int = 1) -> None:
+        """Take a value, not negative, `count` times, in constant time."""
+        self.count += count
+        self.total += value * count
         if value > self.max:
             self.max = value
         # Rounded up: a bucket includes its upper bound.
@@ -170,9 +170,20 @@ class Histogram:
         if bucket != self._bucket:
             self._count_bucket()
             self._bucket = bucket
-        self._in_bucket += 1
+        self._in_bucket += count
         if self.listener is not None:
-            self.listener(value)
+            for _ in range(count):
+                self.listener(value)
+
+    def add(self, other: Histogram) -> None:
+        """Take all values of another one; the listener does not get them."""
+        self.count += other.count
+        self.total += other.total
+        self.max = max(self.max, other.max)
+        for bucket, count in other._buckets():
+            self._count_bucket()
+            self._bucket = bucket
+            self._in_bucket = count
 
     def _count_bucket(self) -> None:
         bucket = self._bucket

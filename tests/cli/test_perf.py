@@ -70,6 +70,12 @@ def test_each_style_sends_the_load_and_reports_it(
     assert len(records) == RECORDS
 
 
+def test_a_load_waits_for_room(cluster: FakeClusterThread, capsys: pytest.CaptureFixture[str]) -> None:
+    small = [word for setting in ("buffer.memory=40000", "batch.size=10000") for word in ("-X", setting)]
+    assert perf(cluster, "--records", "200", "--size", "2000", *small, "--json") == 0
+    assert document(capsys)["records"] == len(stored(cluster)) == 200
+
+
 def test_the_report_for_people_begins_as_that_of_kafkas_tool(
     cluster: FakeClusterThread, capsys: pytest.CaptureFixture[str]
 ) -> None:

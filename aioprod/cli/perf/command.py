@@ -177,8 +177,8 @@ def _add_load_options(parser: Parser) -> None:
         "--style",
         choices=STYLES,
         default=STYLES[0],
-        help="the call: submit (futures), send (awaited, by --tasks tasks), send_many or send_arrow (--chunk records a "
-        "call, one call after the other, whose latency is that of all its records) (default: %(default)s)",
+        help="the call: send_nowait (callbacks), send (awaited, by --tasks tasks), send_many or send_arrow (--chunk "
+        "records a call, one call after the other, whose latency is that of all its records) (default: %(default)s)",
     )
     group.add_argument(
         "--chunk",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import cycle, islice
+from itertools import cycle, islice, repeat
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -13,7 +13,7 @@ from aioprod.errors import UsageError
 
 __all__ = ["STYLES", "Load", "Pace", "Payload"]
 
-STYLES: Final = ("submit", "send", "send_many", "send_arrow")
+STYLES: Final = ("send_nowait", "send", "send_many", "send_arrow")
 _VALUES: Final = 1009
 """A prime number of values, and another one of keys, so that a key goes with each value in turn."""
 _KEYS: Final = 997
@@ -65,9 +65,7 @@ class Payload:
 
     def pairs(self, count: int) -> Iterator[tuple[bytes | None, bytes]]:
         """The next keys and values."""
-        keys = self.keys(count)
-        values = self.values(count)
-        return ((None, value) for value in values) if keys is None else zip(keys, values, strict=True)
+        return zip(self.keys(count) or repeat(None), self.values(count), strict=False)
 
 
 def _drawn(source: Random, count: int, size: int) -> list[bytes]:

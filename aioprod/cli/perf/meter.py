@@ -33,28 +33,29 @@ class Second(NamedTuple):
 class Meter:
     """Counts the outcomes of records; `begin()` starts it, `end()` stops its clocks.
 
-    `delivered` and `failed` are records, `errors` what these failed with, by kind; `latency` has milliseconds, and
-    `gap_ms` is the longest time for which the loop was busy, None where there is none.
+    `delivered` and `failed` are records, `errors` what these failed with, by kind, and `gap_ms` is the longest time for
+    which the loop was busy, None where there is none. A record is noted in little time: else a load would measure this.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
-        self.delivered = 0
         self.failed = 0
         self.bytes = 0
         self.errors: Counter[str] = Counter()
-        self.latency = _histogram()
         self.seconds: list[Second] = []
         self.gap_ms: float | None = None
         self.began = self._ended = 0.0
         self._cpu_began_s = self._cpu_ended_s = 0.0
         self._is_running = False
+        self._earlier = _histogram()
         self._second = _histogram()
         self._at = 0
+        self._second_ends = 0.0
 
     def begin(self) -> None:
         """The load begins now."""
         self.began, self._cpu_began_s = self.clock(), time.process_time()
+        self._second_ends = self.began + 1
         self._is_running = True
 
     def end(self) -> None:
@@ -68,6 +69,19 @@ class Meter:
     def has_begun(self) -> bool:
         """Whether `begin()` was called."""
         return self._is_running or self._ended > 0.0
+
+    @property
+    def delivered(self) -> int:
+        """The records that were acknowledged."""
+        return self._earlier.count + self._second.count
+
+    @property
+    def latency(self) -> Histogram:
+        """Their latencies in ms."""
+        latency = _histogram()
+        latency.add(self._earlier)
+        latency.add(self._second)
+        return latency
 
     @property
     def elapsed_s(self) -> float:
@@ -87,15 +101,11 @@ class Meter:
         if not self._is_running:
             return
         now = self.clock()
-        at = int(now - self.began)
-        if at != self._at:
+        if now >= self._second_ends:
             self._close_second()
-            self._at = at
-        latency_ms = (now - start) * 1000
-        for _ in range(count):
-            self.latency.record(latency_ms)
-            self._second.record(latency_ms)
-        self.delivered += count
+            self._at = int(now - self.began)
+            self._second_ends = self.began + self._at + 1
+        self._second.record((now - start) * 1000, count)
         self.bytes += size
 
     def note_failed(self, error: BaseException, count: int = 1) -> None:
@@ -111,6 +121,7 @@ class Meter:
             self.seconds.append(
                 Second(self._at, second.count, second.percentile(50), second.percentile(99), second.max)
             )
+            self._earlier.add(second)
             self._second = _histogram()
 
     def document(self) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class _Sender:
 
     async def run(self) -> None:
         styles: Mapping[str, Callable[[], Awaitable[None]]] = {
-            "submit": self._submit,
+            "send_nowait": self._send_nowait,
             "send": self._send,
             "send_many": self._send_many,
             "send_arrow": self._send_arrow,
@@ -74,25 +74,21 @@ class _Sender:
 
     # --- one record a call
 
-    async def _submit(self) -> None:
+    async def _send_nowait(self) -> None:
+        producer, clock, done = self._producer, self._clock, self._done
+        topic = self._load.topic
         while count := await self._due(_SLICE):
             for key, value in self._payload.pairs(count):
-                start = self._clock()
-                while (future := self._submitted(key, value)) is None:
-                    await self._producer.drain()
-                future.add_done_callback(partial(self._done, start, _size(key, value)))
-            await self._producer.drain()
+                on_delivery = partial(done, clock(), len(value) if key is None else len(key) + len(value))
+                while True:
+                    try:
+                        producer.send_nowait(topic, value, key=key, on_delivery=on_delivery)
+                        break
+                    except BufferFullError:
+                        await producer.drain()
+            await producer.drain()
 
-    def _submitted(self, key: bytes | None, value: bytes) -> asyncio.Future[RecordMetadata] | None:
-        try:
-            return self._producer.submit(self._load.topic, value, key=key)
-        except BufferFullError:
-            return None
-
-    def _done(self, start: float, size: int, future: asyncio.Future[RecordMetadata]) -> None:
-        if future.cancelled():
-            return
-        error = future.exception()
+    def _done(self, start: float, size: int, metadata: RecordMetadata | None, error: AioprodError | None) -> None:
         if error is None:
             self._meter.note(start, size)
         else:
@@ -144,14 +140,12 @@ class _Sender:
         except DeliveryError as error:
             self._meter.note_failed(error, len(values))
             return
-        failed: dict[int, AioprodError] = dict(result.failures)
-        for failure in failed.values():
+        size = sum(map(len, values)) + sum(map(len, keys or ()))
+        for index, failure in result.failures:
             self._meter.note_failed(failure)
-        if len(failed) < len(values):
-            size = sum(
-                _size(None if keys is None else keys[at], value) for at, value in enumerate(values) if at not in failed
-            )
-            self._meter.note(start, size, len(values) - len(failed))
+            size -= _size(None if keys is None else keys[index], values[index])
+        if delivered := len(values) - len(result.failures):
+            self._meter.note(start, size, delivered)
 
 
 def _size(key: bytes | None, value: bytes) -> int:
