@@ -31,19 +31,19 @@ class Row:
 ROWS: Final = {
     row.name: row
     for row in (
-        Row("nowait", 10_000, 3850),
-        Row("keyed", 10_000, 4350),
+        Row("nowait", 10_000, 3700),
+        Row("keyed", 10_000, 4180),
         Row("submit", 10_000, 5300),
-        Row("send_many", 40_000, 330),
-        Row("send_arrow", 40_000, 430),
-        Row("keyed_many", 40_000, 740),
+        Row("send_many", 40_000, 307),
+        Row("send_arrow", 40_000, 265),
+        Row("keyed_many", 40_000, 735),
         Row("keyed_arrow", 40_000, 670),
         Row("idle", 200, 85_000, "request"),
-        Row("produce", 200_000, 2500, "line"),
-        Row("read", 20_000, 6300, reads=True),
-        Row("read_arrow", 20_000, 2000, reads=True),
-        Row("member", 20_000, 24_000, reads=True),
-        Row("lists", 20_000, 5800, reads=True),
+        Row("produce", 200_000, 1640, "line"),
+        Row("read", 20_000, 4000, reads=True),
+        Row("read_arrow", 20_000, 1010, reads=True),
+        Row("member", 20_000, 8650, reads=True),
+        Row("lists", 20_000, 2650, reads=True),
     )
 }
 
