@@ -228,7 +228,8 @@ def _inject(plan: Plan, ledger: Ledger, log: Log) -> Iterable[str]:
         latest_number = -1
         for number in dict.fromkeys(numbers.values()):
             entry = ledger.entries[number]
-            if plan.near_the_end and isinstance(entry.final_error, UnknownOutcomeError):
+            is_unseen = entry.style == "forget" and not plan.has_on_error
+            if plan.near_the_end and (is_unseen or isinstance(entry.final_error, UnknownOutcomeError)):
                 # A batch that expired in flight may still arrive, as the leader does not know the new producer id yet.
                 continue
             if not (plan.idempotent and HAS_SEQUENCES) and (not entry.completions or entry.error is not None):
