@@ -34,9 +34,9 @@ cdef class Connection:
         bint expect_response=*,
     )
     cpdef Responses receive(self, data, double now)
-    cdef _use(self, double now)
     cpdef memoryview room(self)
     cpdef Responses received(self, Py_ssize_t count, double now)
+    cdef Responses _answers(self, split, received, double now)
     @cython.locals(exchange=Exchange, correlation_id=int, body=memoryview)
     cpdef Exchange match(self, memoryview frame)
     cpdef answered(self, Exchange exchange, double now)

@@ -22,7 +22,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from aioprod._error_codes import ErrorCode
 from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ProtocolError, RequestTimedOutError
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from aioprod.core.login import Login
 
 __all__ = ["Complete", "Connection", "Exchange", "Phase", "Responses"]
+
+ReceivedT = TypeVar("ReceivedT", bytes, int)
 
 Complete: TypeAlias = "Callable[[Buffer | None, AioprodError | None], object]"
 """Called once with (body of the answer, None) or (None, why there is none)."""
@@ -321,29 +323,21 @@ class Connection:
 
         Raises ProtocolError for bytes that no Kafka broker sends. The connection must be aborted then.
         """
-        self._use(now)
-        try:
-            frames = self._splitter.received(count)
-        except ProtocolError as fault:
-            raise self._no_frame(fault) from fault
-        return Responses(self, frames, now)
+        return self._answers(self._splitter.received, count, now)
 
     def receive(self, data: bytes, now: float) -> Responses:
         """What `received` returns, for bytes that have come elsewhere."""
-        self._use(now)
-        try:
-            frames = self._splitter.feed(data)
-        except ProtocolError as fault:
-            raise self._no_frame(fault) from fault
-        return Responses(self, frames, now)
+        return self._answers(self._splitter.feed, data, now)
 
-    def _use(self, now: float) -> None:
+    def _answers(self, split: Callable[[ReceivedT], list[memoryview]], received: ReceivedT, now: float) -> Responses:
         if self.phase is not _RENEWING:
             self.last_used = now
-
-    def _no_frame(self, fault: ProtocolError) -> ProtocolError:
-        hint = self._hint() if self.phase is Phase.NEGOTIATING else None
-        return ProtocolError(fault.message.replace("The peer", self.peer, 1), hint=fault.hint or hint)
+        try:
+            frames = split(received)
+        except ProtocolError as fault:
+            hint = self._hint() if self.phase is Phase.NEGOTIATING else None
+            raise ProtocolError(fault.message.replace("The peer", self.peer, 1), hint=fault.hint or hint) from fault
+        return Responses(self, frames, now)
 
     def match(self, frame: memoryview) -> Exchange:
         """The exchange that a frame answers, with the body; raises ProtocolError."""

@@ -21,8 +21,8 @@ cdef class BrokerConnection:
     cdef bint _shut, _is_paused, _is_renewing
     cdef double _polled_by
 
-    @cython.locals(state=Connection, exchange=Exchange)
-    cdef _complete(self, Responses responses)
+    @cython.locals(state=Connection, responses=Responses, exchange=Exchange)
+    cdef _take(self, receive, received, Py_ssize_t size)
     cpdef bint accepts_request(self, double now) except -1
     cpdef send_parts(
         self, kind, int version, bint flexible, parts, Py_ssize_t size, complete, timeout_s=*, bint expect_response=*

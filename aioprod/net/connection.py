@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["BrokerConnection"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
+ReceivedT = TypeVar("ReceivedT", bytes, int)
 
 _JOINED_MAX: Final = 16384
 """Over TLS shorter parts are joined: each write makes a TLS record, which costs more than copying."""
@@ -358,13 +359,7 @@ class BrokerConnection:
             self._wake_at(self._state.next_deadline())
 
     def data_received(self, data: bytes) -> None:
-        self._traffic.bytes_in += len(data)
-        try:
-            responses = self._state.receive(data, self._clock())
-        except BaseException as error:  # of any type: the requests in flight must fail
-            responses = None
-            self._abort_after(error)
-        self._complete(responses)
+        self._take(self._state.receive, data, len(data))
 
     # --- asyncio.BufferedProtocol, with these methods in place of data_received(): for a `BufferedConnection`
 
@@ -374,27 +369,23 @@ class BrokerConnection:
 
     def received(self, count: int) -> None:
         """`count` bytes have come into `room()`."""
-        self._traffic.bytes_in += count
-        try:
-            responses = self._state.received(count, self._clock())
-        except BaseException as error:  # of any type: the requests in flight must fail
-            responses = None
-            self._abort_after(error)
-        self._complete(responses)
+        self._take(self._state.received, count, count)
 
     # --- what has come
 
-    def _complete(self, responses: Responses | None) -> None:
-        """Complete the requests that these answer, and notify the owner; None after an error."""
+    def _take(self, receive: Callable[[ReceivedT, float], Responses], received: ReceivedT, size: int) -> None:
+        """Complete the requests that are answered now, and notify the owner."""
         state = self._state
+        self._traffic.bytes_in += size
         try:
-            while responses is not None and (exchange := responses.next()) is not None:
+            responses = receive(received, self._clock())
+            while (exchange := responses.next()) is not None:
                 self._traffic.responses += 1
                 assert exchange.complete is not None
                 exchange.complete(exchange.body, None)
                 if self.closed:
                     break
-            if responses is not None and (state.phase is not _READY or self._is_renewing):
+            if state.phase is not _READY or self._is_renewing:
                 self._advance()
         except BaseException as error:  # of any type: the requests in flight must fail
             self._abort_after(error)

@@ -20,7 +20,6 @@ cdef class FrameSplitter:
     cpdef list received(self, Py_ssize_t count)
     @cython.locals(near="const unsigned char *", position=Py_ssize_t, size=Py_ssize_t)
     cdef list _received_near(self, Py_ssize_t end)
-    @cython.locals(frame=bytearray)
     cdef _begin(self, Py_ssize_t size, Py_ssize_t position, Py_ssize_t end)
     @cython.locals(view=memoryview, position=Py_ssize_t, count=Py_ssize_t)
     cpdef list feed(self, data)

@@ -113,8 +113,7 @@ class FrameSplitter:
         """A frame of `size` bytes begins with those from `position` to `end`; the others will come into its own."""
         self._size = size
         self._filled = end - position
-        frame = self._frame = memory.fresh(min(size, max(_FRESH_MAX, self._filled)))
-        frame[: self._filled] = self._near[position:end]
+        self._frame = memory.grown(bytearray(self._near[position:end]), min(size, max(_FRESH_MAX, self._filled)))
 
     def feed(self, data: Buffer) -> list[memoryview]:
         """What `received` returns, for a stream that comes in chunks of its own."""

@@ -17,10 +17,6 @@ cdef inline const unsigned char *first_byte(memoryview view) except? NULL:
     return <const unsigned char *> PyMemoryView_GET_BUFFER(view).buf
 
 
-cdef inline bytearray fresh(Py_ssize_t size):
-    return PyByteArray_FromStringAndSize(NULL, size)
-
-
 cdef inline bytearray grown(bytearray data, Py_ssize_t size):
     cdef Py_ssize_t old = len(data)
     cdef bytearray other

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 __all__ = [
     "copied",
     "first_byte",
-    "fresh",
     "grown",
     "instance",
     "is_ascii",
@@ -26,18 +25,14 @@ def first_byte(view: memoryview) -> memoryview:
     return view
 
 
-def fresh(size: int) -> bytearray:
-    """`size` bytes, which may hold anything."""
-    return bytearray(size)
-
-
 def grown(data: bytearray, size: int) -> bytearray:
-    """`data` with room for `size` bytes, of which the new ones may hold anything; another object while it has views."""
-    try:
-        data.extend(bytes(size - len(data)))
-    except BufferError:
-        return data + bytes(size - len(data))
-    return data
+    """`size` bytes that begin with those of `data`, and then may hold anything.
+
+    The compiled form lengthens `data` itself, unless it has views.
+    """
+    longer = bytearray(size)
+    longer[: len(data)] = data
+    return longer
 
 
 def number(data: memoryview, position: int, size: int) -> int:
