@@ -1,7 +1,7 @@
 cimport cython
 
 from aioprod.core.batch cimport Batch, ParkedRecord
-from aioprod.core.budget cimport MemoryBudget
+from aioprod.core.budget cimport MemoryBudget, loose_bound
 from aioprod.core.partition_choice cimport PartitionChoice
 from aioprod.core.partition cimport BrokerQueue, Partition, Topic
 from aioprod.core.buffer_pool cimport BufferPool
@@ -10,7 +10,7 @@ from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.builder cimport record_size_bound
 
 
-cdef Py_ssize_t LOOSE_OVERHEAD, SMALLEST_RECORD
+cdef Py_ssize_t SMALLEST_RECORD
 cdef double TOUCH_S
 
 

@@ -62,6 +62,8 @@ cdef class RecordBatchBuilder:
         Py_ssize_t width, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size_max
     ) noexcept
 
+    cdef void _advance(self, long long timestamp, long long base, long long count, Py_ssize_t position) noexcept
+
     @cython.locals(sealed=bytearray, end=Py_ssize_t, compressed=bytes)
     cpdef compress(self, int codec, level)
     @cython.locals(sealed=bytearray, end=Py_ssize_t)

@@ -207,12 +207,16 @@ class RecordBatchBuilder:
         else:
             memory.copy(p, pos, headers, headers_start, headers_size)
         pos += headers_size
-        self.position = pos
-        self.count = count + 1
+        self._advance(timestamp, base, count + 1, pos)
+        return pos - start
+
+    def _advance(self, timestamp: int, base: int, count: int, position: int) -> None:
+        """There are `count` records up to `position` now, the last ones of `timestamp`."""
+        self.position = position
+        self.count = count
         self.base_timestamp = base
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
-        return pos - start
 
     def append_values(self, timestamp: int, values: list[Any], start: int, headers: bytes, size_max: int) -> int:
         """Encode values as records without key that have the rest in common; how many of `values[start:]`.
@@ -249,11 +253,7 @@ class RecordBatchBuilder:
             count += 1
             index += 1
         if index > start:
-            self.position = pos
-            self.count = count
-            self.base_timestamp = base
-            if timestamp > self.max_timestamp:
-                self.max_timestamp = timestamp
+            self._advance(timestamp, base, count, pos)
         return index - start
 
     def append_column(
@@ -297,11 +297,7 @@ class RecordBatchBuilder:
             count += 1
             index += 1
         if index > start:
-            self.position = pos
-            self.count = count
-            self.base_timestamp = base
-            if timestamp > self.max_timestamp:
-                self.max_timestamp = timestamp
+            self._advance(timestamp, base, count, pos)
         return index - start
 
     def append_again(self, cursor: RecordCursor) -> int:

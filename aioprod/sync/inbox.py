@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from aioprod.cluster.names import topic_name_error
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.budget import MemoryBudget, MemoryRequest, record_too_large
+from aioprod.core.budget import MemoryBudget, MemoryRequest, loose_bound, record_too_large
 from aioprod.errors import BufferFullError, InvalidTopicError
 from aioprod.producer.clock import Clock
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index
-from aioprod.records.builder import LOOSE_OVERHEAD, record_size_bound
+from aioprod.records.builder import record_size_bound
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.records.layout import HEADER
 from aioprod.sync.call import Call
@@ -105,9 +105,7 @@ class Inbox:
     ) -> Entry:
         if topic not in self._names:
             self._check_name(topic)
-        bound = LOOSE_OVERHEAD + len(headers)
-        bound += -1 if key is None else len(key)
-        bound += -1 if value is None else len(value)
+        bound = loose_bound(key, value, headers)
         if bound > self._bound_max:
             bound = record_size_bound(key, value, headers)
             if bound > self._bound_max:
@@ -135,7 +133,7 @@ class Inbox:
             # While callers wait for memory, `open_to` lets no other record overtake.
             if self._bytes + bound + self._budget.used > self._budget.open_to:
                 raise self._full(entry)
-            # In this order, so that an interrupt between two steps leaves no record behind that nothing wakes up for.
+            # In this order, so that an interrupt between two steps leaves no record for which the loop is not woken.
             if not self._is_awake:
                 self._wake()
                 self._is_awake = True
