@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from aioprod.reader.fetching import FetchedBatch
+from aioprod.reader.fetching import FetchedBatch, decompressed
 from aioprod.records.table import TableReader
 from aioprod.types import ConsumedRecord, TopicPartition
 
@@ -35,6 +35,13 @@ class OpenBatch:
         fetched = self.fetched if self.decompressing is None else self.decompressing.result()
         return fetched._replace(start=self.offset)
 
+    def decompress(self) -> asyncio.Task[FetchedBatch]:
+        """The task that decompresses a large batch, which begins with the first call."""
+        if self.decompressing is None:
+            self.decompressing = asyncio.get_running_loop().create_task(decompressed(self.fetched))
+            self.decompressing.add_done_callback(_retrieve_exception)
+        return self.decompressing
+
     def release(self) -> None:
         """Forget what a large batch was decompressed to: it is decompressed again when more of it is read."""
         if self.decompressing is not None:
@@ -44,6 +51,12 @@ class OpenBatch:
     def tp(self) -> TopicPartition:
         """Its partition."""
         return self.fetched.tp
+
+
+def _retrieve_exception(future: asyncio.Future[FetchedBatch]) -> None:
+    """Retrieve the exception of a future that may have no waiter, so that asyncio does not log it."""
+    if not future.cancelled():
+        future.exception()
 
 
 class FetchBuffer:

@@ -22,7 +22,7 @@ from aioprod.group.offsets import reset_time
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.net.session import Session
 from aioprod.reader.deserializing import Deserializers
-from aioprod.reader.fetching import Fetching, decompressed, log_end_offsets, out_of_range
+from aioprod.reader.fetching import Fetching, log_end_offsets, out_of_range
 from aioprod.reader.leaders import LeaderRequests, PendingPartition
 from aioprod.reader.position import Position
 from aioprod.reader.reader import SLICE_S
@@ -64,7 +64,6 @@ class Fetcher:
         self._fetching = Fetching(self._isolation_level, config, sessions=True)
         self._reset_time = reset_time(auto_offset_reset)
         self._deserializers = Deserializers(config, key_deserializer, value_deserializer)
-        self._is_plain = self._deserializers.is_plain
         self._ends: dict[TopicPartition, int] = {}
         self._buffer = FetchBuffer()
         self._positions = FetchPositions(session, self._buffer.paused, isolation)
@@ -171,14 +170,12 @@ class Fetcher:
         `next` costs a coroutine for each step, and that is more than it costs to decode a record. Raises
         CorruptRecordError.
         """
-        buffer = self._buffer
-        batch = buffer.current
-        if batch is None or buffer.ready or self._is_interrupted or now >= self._slice_end:
+        batch = self._buffer.current
+        if batch is None or batch.records is None or self._buffer.ready or not self._deserializers.is_plain:
             return None
-        records = batch.records
-        if records is None or not self._is_plain:
+        if self._is_interrupted or now >= self._slice_end:
             return None
-        record = self._next_of(batch, records)
+        record = self._next_of(batch, batch.records)
         if record is not None:
             batch.offset = record.offset + 1
             self.records_returned += 1
@@ -389,10 +386,7 @@ class Fetcher:
 
     async def _decompressed(self, batch: OpenBatch) -> None:
         """Wait until a large batch is decompressed, or something else has happened."""
-        if batch.decompressing is None:
-            batch.decompressing = asyncio.get_running_loop().create_task(decompressed(batch.fetched))
-            batch.decompressing.add_done_callback(_retrieve_exception)
-        await self._session.change(math.inf, [batch.decompressing])
+        await self._session.change(math.inf, [batch.decompress()])
 
     async def _next_response(self) -> None:
         self._positions.start_lookups()
@@ -454,9 +448,3 @@ class Fetcher:
         # Records that were fetched before are still returned.
         self._positions.reset(one, self._reset_time)
         self._session.notify()
-
-
-def _retrieve_exception(future: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of a future that may have no waiter, so that asyncio does not log it."""
-    if not future.cancelled():
-        future.exception()

@@ -12,10 +12,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from aioprod._build import COMPILED
 from aioprod._logger import Logger
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, BufferFullError, FlushTimeoutError, ProducerClosedError, UsageError
+from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
 from aioprod.producer.closing import CloseLimit
 from aioprod.producer.explain import counted
 from aioprod.producer.logs.milestones import named
@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 log = Logger("aioprod.producer")
 
-SLICE: Final = 2500 if COMPILED else 500
-"""Records that the loop takes before its other work gets a turn."""
 EXIT_S: Final = 10.0
 """How long the end of the interpreter waits for outcomes, unless `close.timeout.ms` says."""
 GRACE_S: Final = 5.0
@@ -90,7 +88,7 @@ class Session:
         future = RecordFuture(self._in_flight, self._unseen)
         entry = entry_of(future)
         if self._on_error is not None:
-            # Only then it is to be known which record it was whose future was dropped.
+            # It gets the record with the error when the future is dropped.
             future.keep(entry.record())
         try:
             is_taken = self.inbox.enter(entry)
@@ -297,7 +295,7 @@ class Session:
     async def _serve(self) -> None:
         """Take calls until the inbox is closed and empty; raises what the producer has failed with."""
         while True:
-            stop = self._producer.move(self.inbox, SLICE)
+            stop = self._producer.move(self.inbox, RECORDS_PER_TURN)
             if isinstance(stop, Call):
                 self._begin(stop)
             elif stop is not None:

@@ -9,6 +9,7 @@ import pytest
 
 from aioprod.errors import UsageError
 from aioprod.sync import Producer
+from aioprod.types import DeliveryReport
 
 
 @pytest.mark.parametrize(
@@ -41,4 +42,4 @@ def test_packages_that_patch_nothing_here(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(
         sys.modules, "gevent.monkey", SimpleNamespace(is_module_patched=lambda name: name == "subprocess")
     )
-    Producer("localhost:9092").close()
+    assert Producer("localhost:9092").close() == DeliveryReport()

@@ -372,6 +372,7 @@ def test_submit_in_a_callback_does_not_wait_for_room(holding: Any) -> None:
         release(cluster, fault)
         producer.flush(PATIENCE_S)
         until(lambda: raised)
+        assert [type(error) for error in raised] == [BufferFullError]
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), KeyboardInterrupt()])

@@ -34,7 +34,7 @@ class Meter:
     """Counts the outcomes of records; `begin()` starts it, `end()` stops its clocks.
 
     `delivered` and `failed` are records, `errors` what these failed with, by kind, and `gap_ms` is the longest time for
-    which the loop was busy, None where there is none. A record is noted in little time: else a load would measure this.
+    which the loop was busy, None where there is none. Noting a record is cheap, as that is part of what is measured.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:

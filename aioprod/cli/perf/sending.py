@@ -79,7 +79,7 @@ class _Sender:
         topic = self._load.topic
         while count := await self._due(_SLICE):
             for key, value in self._payload.pairs(count):
-                on_delivery = partial(done, clock(), len(value) if key is None else len(key) + len(value))
+                on_delivery = partial(done, clock(), _size(key, value))
                 while True:
                     try:
                         producer.send_nowait(topic, value, key=key, on_delivery=on_delivery)

@@ -20,7 +20,7 @@ from aioprod.types import Headers, ProducerRecord, SendResult, Timestamp
 __all__ = ["RECORDS_PER_TURN", "send_many"]
 
 RECORDS_PER_TURN: Final = 2500 if COMPILED else 500
-"""What is encoded at most before the loop gets a turn: a small part of the time that it may be kept."""
+"""Records that are encoded at most before the loop gets a turn: a small part of the time that it may be kept."""
 _TURN_S: Final = 0.005
 """How long one turn of the loop may be spent on serializing."""
 
