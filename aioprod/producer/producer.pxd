@@ -2,6 +2,7 @@ cimport cython
 
 from aioprod.core.accumulator cimport Accumulator
 from aioprod.producer cimport native
+from aioprod.producer.callbacks cimport DeliveryCallbacks
 from aioprod.producer.clock cimport Clock
 from aioprod.producer.transactions.calls cimport TransactionalCalls
 
@@ -9,7 +10,8 @@ from aioprod.producer.transactions.calls cimport TransactionalCalls
 cdef class Producer(TransactionalCalls):
     cdef Clock _clock
     cdef Accumulator _accumulator
-    cdef object _callbacks, _checked, _create_future, __weakref__
+    cdef DeliveryCallbacks _callbacks
+    cdef object _checked, _create_future, __weakref__
     cdef dict _in_loop
     cdef dict __dict__
     cdef bint _is_plain

@@ -36,6 +36,7 @@ COMPARED = {
         "net.events",
         "net.link",
         "net.traffic",
+        "producer.callbacks",
         "producer.clock",
         "producer.completion",
         "producer.sender",
