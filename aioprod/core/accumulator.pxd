@@ -27,6 +27,7 @@ cdef class Accumulator:
     cdef readonly list delayed
     cdef public long long serial
     cdef readonly bint fitting_is_enough
+    cdef readonly double linger_s
     cdef double _newest_deadline
     cdef bint _is_ordered
     cdef Py_ssize_t _full_position, _bound_max

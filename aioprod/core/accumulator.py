@@ -81,6 +81,7 @@ class Accumulator:
         self.compress = compress
         self.sequences = sequences
         self.metadata = metadata
+        self.linger_s = settings.linger_s
         self.budget = MemoryBudget(settings.buffer_memory)
         self.pool = BufferPool(settings.batch_size, settings.buffer_memory // 2)
         self.topics: dict[str, Topic] = {}
@@ -315,7 +316,7 @@ class Accumulator:
             if now - topic.touched_at >= TOUCH_S:
                 topic.touched_at = now
                 self.metadata.touch(topic.name, now)
-            partition.enlist(now, self.settings.linger_s)
+            partition.enlist(now, self.linger_s)
         except BaseException:
             # The stack or the memory is used up: no batch without records may stay behind.
             partition.dequeue(batch)
@@ -334,13 +335,13 @@ class Accumulator:
 
     def _finish_full(self, partition: Partition, now: float) -> None:
         self.close(partition, self.settings.batch_size, now)
-        partition.enlist(now, self.settings.linger_s)
+        partition.enlist(now, self.linger_s)
 
     def finish(self, partition: Partition, now: float) -> None:
         """Let the open batch, if there is one, leave without lingering."""
         if partition.open is not None:
             self.close(partition, partition.open.builder.size, now)
-            partition.enlist(now, self.settings.linger_s)
+            partition.enlist(now, self.linger_s)
 
     def close(self, partition: Partition, size: int, now: float) -> None:
         """The open batch takes no more records; `size` bytes count towards the turn of the sticky choice."""
@@ -416,7 +417,7 @@ class Accumulator:
             partition.queue = queue
             if had_leader:
                 self._events.leader_changed(partition, old)
-        partition.enlist(now, self.settings.linger_s)
+        partition.enlist(now, self.linger_s)
 
     def schedule_all(self) -> None:
         """Have each queue drained that has work."""

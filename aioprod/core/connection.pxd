@@ -1,6 +1,9 @@
 cimport cython
 
-from aioprod.wire.frame cimport FrameSplitter, decode_response_header, request_header
+from aioprod.wire.frame cimport FrameSplitter, decode_response_header, request_head
+
+
+cdef int _CORRELATION_ID_MAX
 
 
 @cython.final
@@ -19,7 +22,7 @@ cdef class Connection:
     cdef public double throttled_until
     cdef public double last_used
     cdef readonly double newest_deadline, logged_in_at
-    cdef str _client_id
+    cdef bytes _header_end, _flexible_end
     cdef tuple _software
     cdef double _timeout_s
     cdef FrameSplitter _splitter
@@ -28,15 +31,13 @@ cdef class Connection:
     cdef Py_ssize_t _frame_size_max
     cdef bytes _output
 
-    @cython.locals(correlation_id=int, header=bytes)
+    @cython.locals(correlation_id=int, end=bytes)
     cpdef bytes begin(
         self, kind, int version, bint flexible, Py_ssize_t size, double now, complete, timeout_s=*,
         bint expect_response=*,
     )
-    cpdef Responses receive(self, data, double now)
     cpdef memoryview room(self)
-    cpdef Responses received(self, Py_ssize_t count, double now)
-    cdef Responses _answers(self, split, received, double now)
+    cpdef Responses received(self, bytes data, Py_ssize_t count, double now)
     @cython.locals(exchange=Exchange, correlation_id=int, body=memoryview)
     cpdef Exchange match(self, memoryview frame)
     cpdef answered(self, Exchange exchange, double now)

@@ -22,7 +22,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aioprod._error_codes import ErrorCode
 from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ProtocolError, RequestTimedOutError
@@ -30,15 +30,13 @@ from aioprod.messages import ApiVersionsRequest
 from aioprod.messages.negotiation import ApiVersions, decode_api_versions, retry_version
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode, encode
-from aioprod.wire.frame import FRAME_SIZE_MAX, FrameSplitter, decode_response_header, request_header
+from aioprod.wire.frame import FRAME_SIZE_MAX, FrameSplitter, decode_response_header, header_end, request_head
 from aioprod.wire.schema import AnyRequest
 
 if TYPE_CHECKING:
     from aioprod.core.login import Login
 
 __all__ = ["Complete", "Connection", "Exchange", "Phase", "Responses"]
-
-ReceivedT = TypeVar("ReceivedT", bytes, int)
 
 Complete: TypeAlias = "Callable[[Buffer | None, AioprodError | None], object]"
 """Called once with (body of the answer, None) or (None, why there is none)."""
@@ -139,10 +137,11 @@ class Connection:
     """
 
     __slots__ = (
-        "_client_id",
         "_correlation_id",
         "_first_id",
+        "_flexible_end",
         "_frame_size_max",
+        "_header_end",
         "_output",
         "_software",
         "_splitter",
@@ -183,7 +182,8 @@ class Connection:
         self.throttled_until = 0.0
         self.last_used = 0.0
         self.newest_deadline = 0.0
-        self._client_id = client_id
+        self._header_end = header_end(client_id, False)
+        self._flexible_end = header_end(client_id, True)
         self._software = (software_name, software_version)
         self._timeout_s = request_timeout_s
         self._frame_size_max = frame_size_max
@@ -311,29 +311,22 @@ class Connection:
             timeout_s = self._timeout_s if timeout_s is None else timeout_s
             self.newest_deadline = now + timeout_s
             self.exchanges.append(Exchange(kind, version, correlation_id, complete, timeout_s, now))
-        header = request_header(kind.API_KEY, version, flexible, correlation_id, self._client_id)
-        return (len(header) + size).to_bytes(4, "big") + header
+        end = self._flexible_end if flexible else self._header_end
+        return request_head(size, kind.API_KEY, version, correlation_id, end)
 
     def room(self) -> memoryview:
         """Where the next bytes of the stream are to be received, before `received`."""
         return self._splitter.room()
 
-    def received(self, count: int, now: float) -> Responses:
-        """The answers that `count` bytes in `room()` complete, to be read one after the other.
+    def received(self, data: bytes | None, count: int, now: float) -> Responses:
+        """The answers that `count` bytes complete, to be read one after the other; without `data` they are in `room()`.
 
         Raises ProtocolError for bytes that no Kafka broker sends. The connection must be aborted then.
         """
-        return self._answers(self._splitter.received, count, now)
-
-    def receive(self, data: bytes, now: float) -> Responses:
-        """What `received` returns, for bytes that have come elsewhere."""
-        return self._answers(self._splitter.feed, data, now)
-
-    def _answers(self, split: Callable[[ReceivedT], list[memoryview]], received: ReceivedT, now: float) -> Responses:
         if self.phase is not _RENEWING:
             self.last_used = now
         try:
-            frames = split(received)
+            frames = self._splitter.received(count) if data is None else self._splitter.feed(data)
         except ProtocolError as fault:
             hint = self._hint() if self.phase is Phase.NEGOTIATING else None
             raise ProtocolError(fault.message.replace("The peer", self.peer, 1), hint=fault.hint or hint) from fault

@@ -98,13 +98,13 @@ def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
     batch.state = IN_FLIGHT
     batch.attempts += 1
     batch.on_wire = True
-    partition.enlist(now, accumulator.settings.linger_s)
+    partition.enlist(now, accumulator.linger_s)
     return batch
 
 
 def finish_due(accumulator: Accumulator, queue: BrokerQueue, now: float) -> None:
     """Close the open batches that have lingered long enough, so that they count as ready."""
-    while (due := queue.next_due()) is not None and due <= now:
+    while queue.next_due() <= now:
         partition = heappop(queue.lingering)[2].partition
         if partition in queue.unfinished:
             accumulator.finish(partition, now)
@@ -118,5 +118,5 @@ def end_backoffs(accumulator: Accumulator, now: float) -> float | None:
         if retry_at > now and partition.retry_at == retry_at:
             return retry_at
         heappop(delayed)
-        partition.enlist(now, accumulator.settings.linger_s)
+        partition.enlist(now, accumulator.linger_s)
     return None

@@ -44,7 +44,7 @@ def reevaluate(accumulator: Accumulator, partition: Partition, now: float) -> No
     """Re-evaluate a partition after a change: resolve its sequence gap, then enlist what may be sent."""
     if accumulator.sequences is not None:
         accumulator.sequences.resolve(partition)
-    partition.enlist(now, accumulator.settings.linger_s)
+    partition.enlist(now, accumulator.linger_s)
 
 
 def set_producer_id(accumulator: Accumulator, producer_id: int, epoch: int, now: float) -> None:
@@ -58,7 +58,7 @@ def compressed(accumulator: Accumulator, batch: Batch, now: float) -> bool:
     """The thread is done with the batch, which may be sent. False if it was completed before."""
     batch.compressing = False
     if batch.state != COMPLETED:
-        batch.partition.enlist(now, accumulator.settings.linger_s)
+        batch.partition.enlist(now, accumulator.linger_s)
         return True
     if batch.released:
         accumulator.pool.release(batch.builder.buffer)

@@ -5,6 +5,7 @@ from aioprod.routing.sticky cimport StickyChoice
 
 
 cdef int OPEN, QUEUED
+cdef double NEVER
 
 
 @cython.final
@@ -17,6 +18,9 @@ cdef class BrokerQueue:
     cdef public bint scheduled
 
     cpdef void schedule(self) except *
+    cpdef void linger(self, Batch batch, double due) except *
+    @cython.locals(due=double, batch=Batch)
+    cpdef double next_due(self) except -1
     cpdef bint has_work(self) except -1
 
 
@@ -45,6 +49,7 @@ cdef class Partition:
 @cython.final
 cdef class Topic:
     cdef public str name
+    cdef readonly bytes name_bytes
     cdef public StickyChoice sticky
     cdef public list partitions
     cdef public dict queue_lengths

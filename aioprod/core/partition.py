@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerQueue", "Partition", "Topic"]
 
+NEVER = math.inf
+"""The time of what is not going to happen, in monotonic seconds."""
+
 
 class BrokerQueue:
     """The partitions of one broker that have something to send; a drain looks at no others.
@@ -60,14 +63,14 @@ class BrokerQueue:
         """Remember that an open batch must leave at `due`."""
         heappush(self.lingering, (due, batch.serial, batch))
 
-    def next_due(self) -> float | None:
-        """When the first open batch has lingered long enough; None when no batch lingers."""
+    def next_due(self) -> float:
+        """When the first open batch has lingered long enough, in monotonic seconds; infinite when no batch lingers."""
         while self.lingering:
             due, _, batch = self.lingering[0]
             if batch.state == OPEN and batch.partition.queue is self:
                 return due
             heappop(self.lingering)
-        return None
+        return NEVER
 
     def has_work(self) -> bool:
         """Whether any partition here waits to be drained."""
@@ -211,18 +214,19 @@ class Partition:
 class Topic:
     """The partitions of one topic, the sticky choice for records without key, and the records that wait for metadata.
 
-    `count` is how many partitions the topic has now; `partitions` may hold more, from before it was created again.
-    `parked` is None once the topic is usable and all records parked for it have moved on; `error` is why the topic will
-    never be usable. `queue_lengths` counts batches that are not on the wire, for partitions that have any: the adaptive
-    choice reads it. `touched_at` is when the topic was last marked as used in the metadata, in monotonic seconds.
-    `withdraw` takes the record of a cancelled future back. It is here, not in each future, as the owner of a future's
-    record knows its topic.
+    `name_bytes` is the name in utf-8. `count` is how many partitions the topic has now; `partitions` may hold more,
+    from before it was created again. `parked` is None once the topic is usable and all records parked for it have moved
+    on; `error` is why the topic will never be usable. `queue_lengths` counts batches that are not on the wire, for
+    partitions that have any: the adaptive choice reads it. `touched_at` is when the topic was last marked as used in
+    the metadata, in monotonic seconds. `withdraw` takes the record of a cancelled future back. It is here, not in each
+    future, as the owner of a future's record knows its topic.
     """
 
     __slots__ = (
         "count",
         "error",
         "name",
+        "name_bytes",
         "parked",
         "partitions",
         "queue_lengths",
@@ -239,6 +243,7 @@ class Topic:
         withdraw: Callable[[Any, Batch | ParkedRecord], object] | None = None,
     ) -> None:
         self.name = name
+        self.name_bytes = name.encode()
         self.sticky = sticky
         self.withdraw = withdraw
         self.count = 0

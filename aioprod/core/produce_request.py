@@ -117,7 +117,7 @@ def _by_topic(batches: list[Batch]) -> list[list[Batch]]:
 def topic_key(version: int, batch: Batch) -> bytes:
     """What requests and answers of that version call the topic of a batch: its id, or its name in utf-8."""
     if version < FIRST_WITH_TOPIC_IDS:
-        return batch.partition.topic.name.encode()
+        return batch.partition.topic.name_bytes
     assert batch.topic_id is not None
     return batch.topic_id
 

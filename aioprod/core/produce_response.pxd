@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 from aioprod.core.batch cimport Batch
 from aioprod.core.partition cimport Topic
 from aioprod.core.produce_request cimport topic_key
+from aioprod.wire cimport memory
 
 
 cdef int FIRST_WITH_LOG_START, FIRST_WITH_RECORD_ERRORS, TOPIC_ID_SIZE, VARINT_BITS_MAX

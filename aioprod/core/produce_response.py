@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from aioprod.core.batch import Batch
 from aioprod.core.produce_request import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, topic_key
+from aioprod.wire import memory
 from aioprod.wire.buffer import Buffer
 
 __all__ = ["PlainAnswer", "read_plain"]
@@ -87,7 +88,7 @@ class AnswerCursor:
         if size < 0 or start + size > self.end:
             raise IndexError
         self.position = start + size
-        return self.data[start : self.position]
+        return memory.copied(self.data, start, size)
 
     def has_no_tags(self) -> bool:
         """Whether the tag section that comes next is empty, or there is none in this version."""

@@ -22,7 +22,7 @@ cdef class BrokerConnection:
     cdef double _polled_by
 
     @cython.locals(state=Connection, responses=Responses, exchange=Exchange)
-    cdef _take(self, receive, received, Py_ssize_t size)
+    cdef _take(self, bytes data, Py_ssize_t count)
     cpdef bint accepts_request(self, double now) except -1
     cpdef send_parts(
         self, kind, int version, bint flexible, parts, Py_ssize_t size, complete, timeout_s=*, bint expect_response=*

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from aioprod._user_code import raise_later
-from aioprod.core.connection import Complete, Connection, Phase, Responses
+from aioprod.core.connection import Complete, Connection, Phase
 from aioprod.errors import AioprodError, BrokerConnectionError, ProtocolError
 from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.net.addresses import text_of
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["BrokerConnection"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
-ReceivedT = TypeVar("ReceivedT", bytes, int)
 
 _JOINED_MAX: Final = 16384
 """Over TLS shorter parts are joined: each write makes a TLS record, which costs more than copying."""
@@ -359,7 +358,7 @@ class BrokerConnection:
             self._wake_at(self._state.next_deadline())
 
     def data_received(self, data: bytes) -> None:
-        self._take(self._state.receive, data, len(data))
+        self._take(bytes(data), len(data))
 
     # --- asyncio.BufferedProtocol, with these methods in place of data_received(): for a `BufferedConnection`
 
@@ -369,16 +368,16 @@ class BrokerConnection:
 
     def received(self, count: int) -> None:
         """`count` bytes have come into `room()`."""
-        self._take(self._state.received, count, count)
+        self._take(None, count)
 
     # --- what has come
 
-    def _take(self, receive: Callable[[ReceivedT, float], Responses], received: ReceivedT, size: int) -> None:
+    def _take(self, data: bytes | None, count: int) -> None:
         """Complete the requests that are answered now, and notify the owner."""
         state = self._state
-        self._traffic.bytes_in += size
+        self._traffic.bytes_in += count
         try:
-            responses = receive(received, self._clock())
+            responses = state.received(data, count, self._clock())
             while (exchange := responses.next()) is not None:
                 self._traffic.responses += 1
                 assert exchange.complete is not None

@@ -37,11 +37,11 @@ class Completion:
 
     def __init__(self, batch: Batch, base_offset: int, append_time: int, failure: Failure | None) -> None:
         self.batch = batch
-        self.topic = batch.partition.topic.name
+        self.topic = self.batch.partition.topic.name
         self.base_offset = base_offset
         self.append_time = append_time
         self.failure = failure
-        self.cursor = RecordCursor(batch.builder)
+        self.cursor = RecordCursor(self.batch.builder)
         self.entry = 0
         self.completed = 0
         self.behind = 0

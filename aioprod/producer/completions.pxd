@@ -2,6 +2,7 @@ cimport cython
 
 from aioprod.core.accumulator cimport Accumulator
 from aioprod.core.batch cimport Batch, Run
+from aioprod.core.lifecycle cimport release
 from aioprod.producer.completion cimport Completion
 from aioprod.producer.meters cimport Meters
 
@@ -28,3 +29,5 @@ cdef class Completions:
     cdef Py_ssize_t _complete_record(self, Completion completion, waiter) except -1
     @cython.locals(count=Py_ssize_t, first=Py_ssize_t, offset="long long", _=Py_ssize_t)
     cdef Py_ssize_t _complete_run(self, Completion completion, Run run) except -1
+    @cython.locals(batch=Batch)
+    cdef _close(self, Completion completion)

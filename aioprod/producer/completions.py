@@ -378,11 +378,12 @@ class Completions:
             self._set_error(waiter, error, lambda: ProducerRecord(topic, None, partition=partition))
 
     def _close(self, completion: Completion) -> None:
-        if not completion.batch.released:
-            release(self._accumulator, completion.batch)
+        batch = completion.batch
+        if not batch.released:
+            release(self._accumulator, batch)
         failure = completion.failure
         if failure is not None and completion.unwatched and self._on_error is None:
-            whose = "" if completion.unwatched == completion.batch.records else f"{completion.unwatched} of them "
+            whose = "" if completion.unwatched == batch.records else f"{completion.unwatched} of them "
             said = f"{failure.event}, {whose}without on_delivery or future: {failure.why}"
             place = f"{failure.topic}-{failure.partition}"
             self._unread.log_failure(place, failure.cause, _level(failure.cause), completion.unwatched, said)

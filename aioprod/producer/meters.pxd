@@ -18,7 +18,7 @@ cdef class Meters:
     cdef Histogram _batch_size, _compression_rate, _record_queue_time, _records_per_request, _request_latency
     cdef Histogram _throttle_time
 
-    @cython.locals(batch=Batch, builder=RecordBatchBuilder, count="long long", records="long long", size="long long")
+    @cython.locals(batch=Batch, builder=RecordBatchBuilder, count="long long", records="long long", size="long long", compressed_size="long long")
     cpdef sent(self, list batches, double now)
     cpdef void held(self, double hold_s) except *
     @cython.locals(latency=Histogram)

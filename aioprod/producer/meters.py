@@ -95,10 +95,11 @@ class Meters:
         for batch in batches:
             builder = batch.builder
             count = builder.count
+            compressed_size = builder.compressed_size
             records += count
-            size += builder.compressed_size
-            self._batch_size.record(builder.compressed_size)
-            self._topics.of(batch.partition.topic.name).sent(count, builder.compressed_size, builder.size)
+            size += compressed_size
+            self._batch_size.record(compressed_size)
+            self._topics.of(batch.partition.topic.name).sent(count, compressed_size, builder.size)
             if batch.attempts == 1:
                 self._record_queue_time.record((now - batch.created) * 1000)
                 self._compression_rate.record(builder.ratio)

@@ -203,16 +203,16 @@ class Pipeline(ClientListener, BatchEvents):
         self.completions.run()
         return min((due for due in nexts if due is not None), default=math.inf)
 
-    def _attend(self, queue: BrokerQueue, now: float) -> float | None:
-        """Send what is due on one queue; returns when it needs attention again.
+    def _attend(self, queue: BrokerQueue, now: float) -> float:
+        """Send what is due on one queue; returns when it needs attention again, infinite if not.
 
         What could not be sent now is looked at again when an answer, a connection or metadata come.
         """
         due = queue.next_due()
-        if queue.ready or (due is not None and due <= now):
+        if queue.ready or due <= now:
             self.sender.serve(queue)
             due = queue.next_due()
-        return due if due is not None and due > now else None
+        return due if due > now else math.inf
 
     def _broken(self, error: BaseException) -> None:
         """Fail by an error of our own making: no waiter may be left. A KeyboardInterrupt ends the loop after that."""

@@ -64,7 +64,7 @@ class Producer(TransactionalCalls, ProducerLacks):
         # From start() on; nothing reads them before, as the guard raises.
         self._clock: Clock
         self._accumulator: Accumulator
-        self._create_future: Callable[[], asyncio.Future[RecordMetadata]]
+        self._plain_future: type[asyncio.Future[RecordMetadata]]
         self._in_loop: dict[str, asyncio.AbstractEventLoop]
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class Producer(TransactionalCalls, ProducerLacks):
         await self._engine.start(environment)
         self._clock = self._engine.clock
         self._accumulator = self._engine.accumulator
-        self._create_future = self._engine.loop.create_future
+        self._plain_future = type(self._engine.loop.create_future())
         self._in_loop = {"loop": self._engine.loop}
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
@@ -158,7 +158,7 @@ class Producer(TransactionalCalls, ProducerLacks):
         ProducerClosedError or UsageError while the record is not accepted, and a DeliveryError after that.
         """
         self._guard.check()
-        future = self._create_future()
+        future = native.made(self._plain_future, self._in_loop)
         prepared: Prepared | None = None
         owner: Batch | ParkedRecord
         try:

@@ -23,7 +23,10 @@ cdef class Sender:
     cdef object _client, _clock, _compressor, _completions, _on_failure, _scheduled, _settings
     cdef object _turn, _wake_at
     cdef double _busy_since
-    cdef bint _is_closing
+    cdef bint _is_closing, _expects_answers, _lingers, _adaptive_linger
+    cdef int _in_flight_max
+    cdef Py_ssize_t _request_size_max
+    cdef double _request_timeout_s
     cdef object _negotiated
     cdef int _version_max, _version_picked
 
@@ -33,12 +36,15 @@ cdef class Sender:
     @cython.locals(start=double, hold_s=double)
     cpdef _serve_scheduled(self)
     cpdef rest(self)
-    @cython.locals(link=BrokerLink, connection=BrokerConnection, batches=list, size_max=Py_ssize_t, raw_max=Py_ssize_t, raw_min=Py_ssize_t)
+    @cython.locals(
+        link=BrokerLink, connection=BrokerConnection, batches=list, size_max=Py_ssize_t, raw_max=Py_ssize_t, raw_min=Py_ssize_t,
+        due=double,
+    )
     cdef _serve(self, BrokerQueue queue, double now)
     cdef bint _cut(self, BrokerQueue queue) except -1
     cdef _stall(self, BrokerQueue queue, double now)
     @cython.locals(
-        batch=Batch, builder=RecordBatchBuilder, version=int, parts=list, raw=Py_ssize_t, size=Py_ssize_t, expects=bint,
+        batch=Batch, builder=RecordBatchBuilder, version=int, parts=list, raw=Py_ssize_t, size=Py_ssize_t,
     )
     cdef Py_ssize_t _transmit(self, BrokerQueue queue, BrokerConnection connection, list batches, double now) except -1
     @cython.locals(batch=Batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -42,17 +43,23 @@ class Sender:
 
     __slots__ = (
         "_accumulator",
+        "_adaptive_linger",
         "_busy_since",
         "_client",
         "_clock",
         "_completions",
         "_compressor",
         "_encoder",
+        "_expects_answers",
+        "_in_flight_max",
         "_is_closing",
+        "_lingers",
         "_meters",
         "_negotiated",
         "_on_failure",
         "_outcomes",
+        "_request_size_max",
+        "_request_timeout_s",
         "_scheduled",
         "_settings",
         "_turn",
@@ -77,6 +84,12 @@ class Sender:
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._settings = settings
+        self._expects_answers = settings.acks != 0
+        self._in_flight_max = settings.in_flight_max
+        self._request_size_max = settings.max_request_size
+        self._request_timeout_s = settings.request_timeout_s
+        self._lingers = settings.linger_s > 0.0
+        self._adaptive_linger = settings.adaptive_linger
         self._client = client
         self._accumulator = accumulator
         self._completions = completions
@@ -155,13 +168,12 @@ class Sender:
             return
         connection = link.connection
         assert connection is not None
-        settings = self._settings
-        size_max = raw_max = settings.max_request_size
+        size_max = raw_max = self._request_size_max
         raw_min = 0
         if self._compressor is not None:
             raw_min = self._compressor.inline_size
             raw_max = RAW_BATCHES * raw_min
-        while queue.has_work() and queue.in_flight < settings.in_flight_max and connection.accepts_request(now):
+        while queue.has_work() and queue.in_flight < self._in_flight_max and connection.accepts_request(now):
             batches = drain(self._accumulator, queue, now, size_max, raw_max, self._cut(queue))
             if not batches:
                 break
@@ -172,14 +184,14 @@ class Sender:
         if queue.ready:
             self._stall(queue, now)
         due = queue.next_due()
-        if due is not None and due > now:
+        if now < due < math.inf:
             self._wake_at(due)
 
     def _cut(self, queue: BrokerQueue) -> bool:
         """Whether unfinished batches may be sent: the linger is Nagle's unless it is fixed."""
-        if self._is_closing or self._settings.linger_s == 0.0 or self._accumulator.budget.waiting:
+        if self._is_closing or not self._lingers or self._accumulator.budget.waiting:
             return True
-        return self._settings.adaptive_linger and queue.in_flight == 0
+        return self._adaptive_linger and queue.in_flight == 0
 
     def _stall(self, queue: BrokerQueue, now: float) -> None:
         if queue.stalled_since is None:
@@ -219,8 +231,7 @@ class Sender:
         self._meters.sent(batches, now)
         for batch in batches:
             batch.unanswered = True
-        expects = settings.acks != 0
-        queue.in_flight += expects
+        queue.in_flight += self._expects_answers
         connection.send_parts(
             ProduceRequest,
             version,
@@ -228,10 +239,10 @@ class Sender:
             parts,
             size,
             Sent(self, queue, connection, version, batches, now),
-            timeout_s=settings.request_timeout_s,
-            expect_response=expects,
+            timeout_s=self._request_timeout_s,
+            expect_response=self._expects_answers,
         )
-        if not expects:
+        if not self._expects_answers:
             for batch in batches:
                 self._outcomes.acknowledge(batch, -1, -1, now)
             self._completions.schedule()

@@ -75,4 +75,7 @@ cdef class RecordBatchBuilder:
 
     cpdef copy(self, RecordBatchBuilder other)
     cpdef restamp(self, long long producer_id, int producer_epoch, int base_sequence)
-    cpdef wire(self, int partition, bint flexible)
+    @cython.locals(
+        sealed=bytearray, size=Py_ssize_t, end=Py_ssize_t, start=Py_ssize_t, rest=Py_ssize_t, pos=Py_ssize_t,
+    )
+    cpdef memoryview wire(self, int partition, bint flexible)

@@ -422,8 +422,8 @@ class RecordBatchBuilder:
         """
         sealed = self._sealed
         assert sealed is not None
-        size = self.compressed_size
         end = self._sealed_end
+        size = end - PREFIX
         start = PREFIX - 4
         if flexible:
             size += 1

@@ -4,7 +4,7 @@ from aioprod.wire cimport memory
 from aioprod.wire.buffer cimport Reader, Writer
 
 
-cdef int _SIZE_WIDTH, _CORRELATION_WIDTH
+cdef int _SIZE_WIDTH, _CORRELATION_WIDTH, _FIXED_WIDTH
 cdef Py_ssize_t _FRESH_MAX
 
 
@@ -25,13 +25,11 @@ cdef class FrameSplitter:
     cpdef list feed(self, data)
     @cython.locals(room=memoryview, count=Py_ssize_t)
     cdef Py_ssize_t _copy(self, memoryview data) except -1
-    @cython.locals(size=Py_ssize_t)
-    cdef Py_ssize_t _size_at(self, Py_ssize_t position) except -1
 
 
-@cython.locals(reader=Reader, correlation_id=int, flexible=bint, view=memoryview, start=Py_ssize_t)
+@cython.locals(reader=Reader, correlation_id=int, flexible=bint, view=memoryview, start=Py_ssize_t, data="const unsigned char *")
 cpdef tuple decode_response_header(response, version, payload)
 
-cpdef bytes request_header(api_key, version, flexible, correlation_id, client_id)
+cpdef bytes request_head(Py_ssize_t size, int api_key, int version, int correlation_id, bytes client)
 
 cdef _skip_tags(Reader reader)

@@ -24,6 +24,8 @@ __all__ = [
     "decode_response_header",
     "encode_request",
     "encode_response",
+    "header_end",
+    "request_head",
     "request_header",
 ]
 
@@ -38,8 +40,8 @@ _FRESH_MAX = 1 << 21
 
 _SIZE_WIDTH = 4
 _CORRELATION_WIDTH = 4
-_unpack_size = struct.Struct(">i").unpack_from
-_pack_head = struct.Struct(">hhi").pack
+_FIXED_WIDTH = 8
+_pack_head = struct.Struct(">ihhi").pack
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 """How an alert and a handshake record of TLS begin."""
 
@@ -96,7 +98,9 @@ class FrameSplitter:
         near = memory.first_byte(self._near)
         position = 0
         while position + _SIZE_WIDTH <= end:
-            size = self._size_at(position)
+            size = memory.number(near, position, _SIZE_WIDTH)
+            if not 0 <= size <= self._size_max:
+                raise _bad_size(memory.copied(near, position, _SIZE_WIDTH), size, self._size_max)
             position += _SIZE_WIDTH
             if position + size > end:
                 self._begin(size, position, end)
@@ -137,13 +141,6 @@ class FrameSplitter:
         """How many bytes of an unfinished frame are held."""
         return self._near_end if self._frame is None else _SIZE_WIDTH + self._filled
 
-    def _size_at(self, position: int) -> int:
-        """The size of the frame that begins at `position`."""
-        size: int = _unpack_size(self._near, position)[0]
-        if 0 <= size <= self._size_max:
-            return size
-        raise _bad_size(bytes(self._near[position : position + _SIZE_WIDTH]), size, self._size_max)
-
 
 def _bad_size(head: bytes, size: int, size_max: int) -> ProtocolError:
     if head == b"HTTP":
@@ -156,14 +153,18 @@ def _bad_size(head: bytes, size: int, size_max: int) -> ProtocolError:
     return ProtocolError(f"The peer announces a frame of {size} bytes; 0 to {size_max} are accepted.")
 
 
+def request_head(size: int, api_key: int, version: int, correlation_id: int, client: bytes) -> bytes:
+    """The size of a request's frame and its header, for a body of `size` bytes; `client` is `header_end`."""
+    return _pack_head(_FIXED_WIDTH + len(client) + size, api_key, version, correlation_id) + client
+
+
 def request_header(api_key: int, version: int, flexible: bool, correlation_id: int, client_id: str | None) -> bytes:
     """A request's header, version 2 if `flexible`, else version 1."""
-    return _pack_head(api_key, version, correlation_id) + _client(client_id, flexible)
+    return request_head(0, api_key, version, correlation_id, header_end(client_id, flexible))[_SIZE_WIDTH:]
 
 
-@derived_once
-def _client(client_id: str | None, flexible: bool) -> bytes:
-    """The client's name in a request's header, and the tagged fields after it."""
+def header_end(client_id: str | None, flexible: bool) -> bytes:
+    """The client's name in a request's header, and the tagged fields after it: the same for all of a client."""
     writer = Writer()
     writer.string(client_id)
     if flexible:
@@ -222,11 +223,12 @@ def decode_request_header(payload: Buffer, is_flexible: Callable[[int, int], boo
 def decode_response_header(response: type[Response], version: int, payload: Buffer) -> tuple[int, memoryview]:
     """Correlation id and body of the frame of a `response` in `version`; raises ProtocolError if it is malformed."""
     flexible = _has_flexible_header(response, version)
-    view = memoryview(payload)
+    view = payload if type(payload) is memoryview else memoryview(payload)
+    data = memory.first_byte(view)
     start = _CORRELATION_WIDTH + flexible
-    if len(view) >= start and (not flexible or view[_CORRELATION_WIDTH] == 0):
+    if len(view) >= start and (not flexible or data[_CORRELATION_WIDTH] == 0):
         # No tagged fields: no broker sends any.
-        return memory.number(memory.first_byte(view), 0, _CORRELATION_WIDTH), view[start:]
+        return memory.number(data, 0, _CORRELATION_WIDTH), view[start:]
     reader = Reader(payload)
     correlation_id = reader.int32()
     if flexible:

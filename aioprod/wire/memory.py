@@ -64,7 +64,7 @@ def text(data: memoryview, position: int, size: int) -> str:
     return str(data[position : position + size], "utf-8")
 
 
-def copied(data: memoryview, position: int, size: int) -> bytes:
+def copied(data: bytes | memoryview, position: int, size: int) -> bytes:
     """The `size` bytes at `position`, which are there."""
     return bytes(data[position : position + size])
 

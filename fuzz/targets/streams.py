@@ -103,7 +103,7 @@ def feed(parts: list[bytes], is_new: bool) -> Received:
     state.open(0.0)
     sent_count = 1
     if not is_new:
-        assert state.receive(GREETING, 0.0).next() is None
+        assert state.received(GREETING, len(GREETING), 0.0).next() is None
         assert state.phase is Phase.READY
         for _ in range(AHEAD):
             send(state, sent_count)
@@ -112,7 +112,7 @@ def feed(parts: list[bytes], is_new: bool) -> Received:
     error: Exception | None = None
     try:
         for part in parts:
-            responses = state.receive(part, 1.0)
+            responses = state.received(part, len(part), 1.0)
             while (exchange := responses.next()) is not None:
                 assert exchange.correlation_id == len(answers) + 2
                 assert exchange.body is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from aioprod.core.drain import BATCHES_MAX, end_backoffs, finish_due
 from aioprod.core.lifecycle import compressed, land, requeue
 from aioprod.core.states import IN_FLIGHT
@@ -184,7 +186,7 @@ def test_lingering_ends_in_order_of_opening() -> None:
     assert harness.drain(now=1.005, unfinished=False) == [first]
     assert queue.next_due() == 1.003 + 0.005
     assert harness.drain(now=1.008, unfinished=False) == [second]
-    assert queue.next_due() is None
+    assert queue.next_due() == math.inf
 
 
 def test_a_muted_batch_that_has_lingered_leaves_as_soon_as_it_may() -> None:
@@ -204,7 +206,7 @@ def test_a_batch_that_has_left_lingers_no_more() -> None:
     harness.lead({0: 1})
     harness.batch(now=1.0)
     harness.drain(now=1.0)
-    assert harness.accumulator.queue(1).next_due() is None
+    assert harness.accumulator.queue(1).next_due() == math.inf
 
 
 def test_withdrawn_records_are_left_out() -> None:
