@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -96,7 +95,6 @@ def _rebound(known: Mapping[int, KnownPartition], table: NodeTable) -> dict[int,
     }
 
 
-@dataclass(slots=True)
 class KnownTopic:
     """The metadata of a tracked topic. Times are monotonic seconds.
 
@@ -105,19 +103,36 @@ class KnownTopic:
     its partitions. `answered_at` is the time of the last response with this topic, with or without an error.
     """
 
-    last_used: float
-    unknown_since: float | None
-    due_at: float = math.inf
-    is_complete: bool = False
-    incomplete_count: int = 0
-    unknown_attempts: int = 0
-    attempts: int = 0
-    answered_at: float = -math.inf
-    error: ErrorCode | int = ErrorCode.NONE
-    topic_id: UUID | None = None
-    is_internal: bool = False
-    partitions: dict[int, KnownPartition] = field(default_factory=dict)
-    lower_epochs: LowerEpochs = field(default_factory=LowerEpochs)
+    __slots__ = (
+        "answered_at",
+        "attempts",
+        "due_at",
+        "error",
+        "incomplete_count",
+        "is_complete",
+        "is_internal",
+        "last_used",
+        "lower_epochs",
+        "partitions",
+        "topic_id",
+        "unknown_attempts",
+        "unknown_since",
+    )
+
+    def __init__(self, last_used: float, unknown_since: float | None) -> None:
+        self.last_used = last_used
+        self.unknown_since = unknown_since
+        self.due_at = math.inf
+        self.is_complete = False
+        self.incomplete_count = 0
+        self.unknown_attempts = 0
+        self.attempts = 0
+        self.answered_at = -math.inf
+        self.error: ErrorCode | int = ErrorCode.NONE
+        self.topic_id: UUID | None = None
+        self.is_internal = False
+        self.partitions: dict[int, KnownPartition] = {}
+        self.lower_epochs = LowerEpochs()
 
     def rebind(self, table: NodeTable) -> bool:
         """Rebuild the partitions with the live brokers; return whether that changed them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from aioprod.errors import ErrorCode, UnsupportedVersionError
@@ -17,7 +16,6 @@ __all__ = ["ApiVersions", "ByVersion", "decode_api_versions", "retry_version"]
 ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
 class ByVersion(Generic[ResponseT_co]):
     """A request of `kind` that is made when the version is known, by `build(version)`; never one above `at_most`.
 
@@ -25,9 +23,17 @@ class ByVersion(Generic[ResponseT_co]):
     more than the caller wants (KIP-890: Produce, TxnOffsetCommit and EndTxn below transaction.version 2).
     """
 
-    kind: type[Request[ResponseT_co]]
-    build: Callable[[int], Request[ResponseT_co]]
-    at_most: int | None = None
+    __slots__ = ("at_most", "build", "kind")
+
+    def __init__(
+        self,
+        kind: type[Request[ResponseT_co]],
+        build: Callable[[int], Request[ResponseT_co]],
+        at_most: int | None = None,
+    ) -> None:
+        self.kind = kind
+        self.build = build
+        self.at_most = at_most
 
     @property
     def NAME(self) -> str:  # noqa: N802  # as a request has it
@@ -35,7 +41,6 @@ class ByVersion(Generic[ResponseT_co]):
         return self.kind.NAME
 
 
-@dataclass(frozen=True, slots=True)
 class ApiVersions:
     """The versions that one broker supports, from its answer when the connection was made.
 
@@ -43,12 +48,18 @@ class ApiVersions:
     `features_epoch` (-1: unknown). Of two brokers' features those with the higher epoch are right.
     """
 
-    ranges: Mapping[int, tuple[int, int]]
-    features: Mapping[str, int] = field(default_factory=dict)
-    features_epoch: int = -1
-    _picked: dict[tuple[type[AnyRequest], int | None], int] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    __slots__ = ("_picked", "features", "features_epoch", "ranges")
+
+    def __init__(
+        self,
+        ranges: Mapping[int, tuple[int, int]],
+        features: Mapping[str, int] | None = None,
+        features_epoch: int = -1,
+    ) -> None:
+        self.ranges = ranges
+        self.features = {} if features is None else features
+        self.features_epoch = features_epoch
+        self._picked: dict[tuple[type[AnyRequest], int | None], int] = {}
 
     @classmethod
     def from_response(cls, response: ApiVersionsResponse) -> ApiVersions:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -51,7 +50,6 @@ class Authentications:
         self.failed_renewals += 1
 
 
-@dataclass(frozen=True, slots=True)
 class ClientContext:
     """What all links of one client share.
 
@@ -60,19 +58,32 @@ class ClientContext:
     on to `listener`, the object of its user.
     """
 
-    settings: ClientSettings
-    loop: asyncio.AbstractEventLoop
-    clock: Callable[[], float]
-    random: Random
-    tasks: Supervisor
-    wake_at: Callable[[float], None]
-    events: ClientListener
-    listener: ClientListener
-    tls: TlsContexts | None = None
-    logins: Logins | None = None
-    authentications: Authentications = field(default_factory=Authentications)
-    traffic: TrafficOfBrokers = field(default_factory=TrafficOfBrokers)
-    unforeseen: Unforeseen = field(default_factory=Unforeseen)
+    def __init__(
+        self,
+        settings: ClientSettings,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        random: Random,
+        tasks: Supervisor,
+        wake_at: Callable[[float], None],
+        events: ClientListener,
+        listener: ClientListener,
+        tls: TlsContexts | None = None,
+        logins: Logins | None = None,
+    ) -> None:
+        self.settings = settings
+        self.loop = loop
+        self.clock = clock
+        self.random = random
+        self.tasks = tasks
+        self.wake_at = wake_at
+        self.events = events
+        self.listener = listener
+        self.tls = tls
+        self.logins = logins
+        self.authentications = Authentications()
+        self.traffic = TrafficOfBrokers()
+        self.unforeseen = Unforeseen()
 
     @property
     def is_secured(self) -> bool:

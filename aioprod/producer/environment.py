@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, Protocol
 
@@ -33,7 +32,6 @@ def _thread_pool() -> Threads:
     return ThreadPoolExecutor(min(THREADS_MAX, os.cpu_count() or 1), thread_name_prefix="aioprod compressor")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """A producer's clock, random numbers (for jitter and sticky partitions) and threads.
 
@@ -41,8 +39,17 @@ class Environment:
     the event loop at most, None for what the codec compresses within a millisecond.
     """
 
-    clock: Clock = field(default_factory=Clock)
-    random: Random = field(default_factory=Random)
-    threads: Callable[[], Threads] = _thread_pool
-    thread_time: Callable[[], float] = time.thread_time
-    inline_size: int | None = None
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        threads: Callable[[], Threads] = _thread_pool,
+        thread_time: Callable[[], float] = time.thread_time,
+        inline_size: int | None = None,
+    ) -> None:
+        self.clock = Clock() if clock is None else clock
+        self.random = Random() if random is None else random  # noqa: S311  # jitter and sticky partitions
+        self.threads = threads
+        self.thread_time = thread_time
+        self.inline_size = inline_size

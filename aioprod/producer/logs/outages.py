@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -31,7 +30,6 @@ LOOKED_AT: Final = 2000
 """Batches for a broker are looked for among this many of the oldest ones: less than a millisecond's work."""
 
 
-@dataclass(slots=True)
 class Absence:
     """A broker that is away, in monotonic seconds; `was_there`: it was connected before.
 
@@ -39,11 +37,14 @@ class Absence:
     name it then.
     """
 
-    since: float
-    was_there: bool
-    is_reported: bool = False
-    is_missing: bool = False
-    look_at: float = math.inf
+    __slots__ = ("is_missing", "is_reported", "look_at", "since", "was_there")
+
+    def __init__(self, since: float, was_there: bool) -> None:
+        self.since = since
+        self.was_there = was_there
+        self.is_reported = False
+        self.is_missing = False
+        self.look_at = math.inf
 
 
 class Outages:
