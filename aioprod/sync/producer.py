@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from aioprod._live import Live, described
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, ConfigError, InvalidRecordError, ProducerClosedError
+from aioprod.net.settings import SOFTWARE_NAME
 from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.explain import counted
 from aioprod.producer.facade import all_options
@@ -40,6 +42,7 @@ from aioprod.types import (
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from aioprod.metrics import Family
     from aioprod.options import InterceptorsOption, PartitionerOption, ProducerOptions, SerializerOption
 
 __all__ = ["Producer"]
@@ -284,6 +287,32 @@ class Producer(Live):
         """Accepted records whose outcome is not known yet, and the bytes that are counted for them."""
         inbox = self._inbox
         return Buffered(0, 0) if inbox is None else inbox.buffered()
+
+    # --- metrics
+
+    def metrics(self) -> dict[str, float]:
+        """The present value of every metric, by name; of a child that has sent nothing yet, none.
+
+        Waits for the thread of the producer, not for calls.
+        """
+        session = self._session
+        return {} if session is None else session.read(LoopProducer.metrics)
+
+    def metric_families(self) -> list[Family]:
+        """The same in base units, with labels and whole histograms: what monitoring systems collect."""
+        session = self._session
+        return [] if session is None else session.read(LoopProducer.metric_families)
+
+    @property
+    def client_id(self) -> str:
+        """The name of this producer at the brokers: `client.id`, or that of all that have none."""
+        return self.config.client_id or SOFTWARE_NAME
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the producer's thread; None before that has started."""
+        session = self._session
+        return None if session is None else session.event_loop
 
     # --- sessions
 

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -146,6 +146,29 @@ class Session:
             )
         call.result()
         return True
+
+    def read(self, of: Callable[[LoopProducer], T]) -> T:
+        """What `of` says of the producer: at once and in its thread, while that runs."""
+        if self._thread is None or self.is_here:
+            return of(self._producer)
+        future: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(of(self._producer))
+            except Exception as error:
+                future.set_exception(error)
+
+        either: list[Future[Any]] = [future, self._ended]
+        with suppress(RuntimeError):  # The loop has ended.
+            self._loop.call_soon_threadsafe(work)
+            wait(either, return_when=FIRST_COMPLETED)
+        return future.result() if future.done() else of(self._producer)
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop of the thread; None before that has started."""
+        return None if self._thread is None else self._loop
 
     @property
     def is_here(self) -> bool:
