@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from benchmarks.brokers import USUAL
 from benchmarks.rows import ROWS, Check, Row
@@ -89,6 +89,7 @@ def _draw(axes: Axes, results: Mapping[str, Any], broker: str, rows: list[tuple[
             _pair(axes, place, _client(check, runs), found.ours, found.theirs)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.margins(x=0.12)
     axes.grid(axis="x", color="#e3e7ec")
     axes.set_axisbelow(True)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from benchmarks.brokers import TOPIC, USUAL, Broker
 from benchmarks.job import Job
-from benchmarks.measure import ROUND
+from benchmarks.measure import ROUND, SLICE
 
 __all__ = ["AIOKAFKA", "AIOPROD", "CONFLUENT", "INTERPRETED", "KB", "Check", "Contender", "Row", "cpu", "row"]
 
@@ -48,7 +48,7 @@ class Contender:
 
         What a contender reads is stored before, and is as much as it reads.
         """
-        unit = _UNITS.get(self.call, ROUND)
+        unit = _UNITS.get(self.call, ROUND if self.records >= ROUND else SLICE)
         wanted = self.records * scale if records is None else records
         if self.call in _UNITS:
             wanted = min(wanted, self.records)

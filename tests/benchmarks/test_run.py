@@ -64,6 +64,12 @@ def test_an_import_is_measured_once_whatever_is_asked_for() -> None:
     assert [contender.job(broker(None), records, scale).records for records, scale in ((None, 0.1), (9, 1.0))] == [1, 1]
 
 
+def test_few_large_records_are_few() -> None:
+    contender = ROWS["zstd-100k"].contenders[0]
+    jobs = [contender.job(broker(None), None, scale) for scale in (1.0, 0.1)]
+    assert [(job.records, job.warm_up) for job in jobs] == [(2000, 500), (500, 500)]
+
+
 async def test_the_fake_broker_stores_what_is_to_be_read() -> None:
     async with start("fake") as given:
         topic = given.filled(100, "lz4", 1000)
