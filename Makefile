@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled lock demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint docs bench bench-check bench-observed bench-compat bench-registry bench-readers bench-import bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
+.PHONY: help compiled lock demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint docs bench bench-check bench-observed bench-registry bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -206,21 +206,12 @@ docs: $(FOR_DOCS) ## the documentation site, in build/site: open index.html; a w
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m documentation.links
 	@$(call timed,documentation,AIOPROD_NO_EXT=1 NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build)
 
-bench: $(READY) $(COMPILED) ## aioprod beside aiokafka and confluent-kafka, about 10 minutes; ARGS="--rows tasks --quick" for less
+bench: $(READY) $(COMPILED) ## aioprod beside aiokafka, confluent-kafka, kcat and Java: sending, reading, commands, imports, about 25 minutes; ARGS="--rows read,tasks --quick" for less
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--write)
-
-bench-import: $(READY) $(COMPILED) ## what it costs to import aioprod, beside aiokafka and confluent-kafka; ARGS="--rounds 9"
-	@$(BIN)/python -m benchmarks.imports $(ARGS)
-
-bench-readers: $(READY) $(COMPILED) ## CPU time of reading, beside aiokafka and confluent-kafka, about 5 minutes; ARGS="--rounds 1 --only arrow" for less
-	@$(BIN)/python -m benchmarks.readers $(ARGS)
 
 bench-observed: $(READY) $(COMPILED) ## CPU time of a producer whose metrics are collected or whose calls are traced, both builds; ARGS="--rounds 3" for less
 	@$(BIN)/python -m benchmarks.observed $(ARGS)
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m benchmarks.observed $(ARGS)
-
-bench-compat: $(READY) $(COMPILED) ## CPU time of aiokafka's calls on aioprod, beside aiokafka, about 2 minutes; ARGS="--rounds 3" for less
-	@$(BIN)/python -m benchmarks.compat $(ARGS)
 
 bench-registry: $(READY) $(COMPILED) ## CPU time of records with a schema in a registry, beside confluent-kafka's AIOProducer, about 3 minutes; ARGS="--rounds 3" for less
 	@$(BIN)/python -m benchmarks.registry $(ARGS)
@@ -231,7 +222,7 @@ bench-check: $(READY) compiled ## instructions of the hot calls beside the paren
 bench-assignors: $(READY) $(COMPILED) ## our assignors beside Java's, in time and memory, about 15 minutes; ARGS="--only sticky --limit 20" for less
 	@$(BIN)/python -m benchmarks.assignors $(ARGS)
 
-bench-spark: $(READY) $(COMPILED) ## aioprod's sink and source beside Spark's own, about 10 minutes; ARGS="--rounds 2 --only sink" for less
+bench-spark: $(READY) $(COMPILED) ## aioprod's sink and source beside Spark's own, about 10 minutes; ARGS=--write for the report of `make bench`, ARGS="--rounds 2 --only sink" for less
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
 spark-faults: $(READY) $(COMPILED) ## 40 micro-batches on Spark with a fault in each, exactly once: KAFKA=4.4.0|3.9.1 SEED=1 SINK=aioprod|spark; about 10 minutes

@@ -9,32 +9,39 @@ import sys
 from collections.abc import Collection
 
 from benchmarks import report
-from benchmarks.brokers import BROKERS, USUAL
+from benchmarks.brokers import BROKERS
 from benchmarks.rows import ROWS
 from benchmarks.run import Options, run
 
-__all__ = ["main"]
+__all__ = ["main", "selected"]
 
 RUNS = 5
 QUICK_SCALE = 0.1
 
 
-def _selected(given: str, known: Collection[str], what: str) -> tuple[str, ...]:
-    """Return the names in a comma-separated list, or all; an unknown name ends the program."""
-    names = tuple(given.split(",")) if given else tuple(known)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        sys.exit(f"There is no {what} {unknown[0]!r}: it must be one of {', '.join(known)}.")
-    return names
+def selected(given: str, known: Collection[str], what: str) -> tuple[str, ...]:
+    """Return the names in a comma-separated list, or all; a word that is no name stands for all that begin with it and
+    a hyphen. An unknown name ends the program.
+    """
+    found: list[str] = []
+    for word in given.split(",") if given else known:
+        names = [word] if word in known else [name for name in known if name.startswith(f"{word}-")]
+        if not names:
+            sys.exit(f"There is no {what} {word!r}: it must be one of {', '.join(known)}.")
+        found += names
+    return tuple(dict.fromkeys(found))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Measures aioprod beside aiokafka and confluent-kafka."
+        prog="python -m benchmarks",
+        description="Measures aioprod beside aiokafka, confluent-kafka, kcat and Java's client.",
     )
     parser.add_argument("--list", action="store_true", help="name the rows and their contenders, and end")
-    parser.add_argument("--rows", default="", help="comma-separated; default: all")
-    parser.add_argument("--brokers", default="", help="comma-separated, of kafka, mock and tls; default: the first two")
+    parser.add_argument("--rows", default="", help="comma-separated; 'read' stands for all of 'read-...'; default: all")
+    parser.add_argument(
+        "--brokers", default="", help=f"comma-separated, of {', '.join(BROKERS)}; default: each row's own"
+    )
     parser.add_argument("--runs", type=int, help=f"of each contender; default: {RUNS}")
     parser.add_argument("--records", type=int, help="of each contender, in place of each one's own number")
     parser.add_argument("--quick", action="store_true", help="one run with a tenth of the records")
@@ -52,11 +59,12 @@ def main() -> int:
     arguments = _arguments()
     if arguments.list:
         for row in ROWS.values():
-            print(f"{row.name:<16}{row.title}; {', '.join(contender.label for contender in row.contenders)}")
+            labels = ", ".join(contender.label for contender in row.contenders)
+            print(f"{row.name:<20}{row.title}, on {', '.join(row.brokers)}; {labels}")
         return 0
     options = Options(
-        rows=_selected(arguments.rows, ROWS, "row"),
-        brokers=_selected(arguments.brokers, BROKERS, "broker") if arguments.brokers else USUAL,
+        rows=selected(arguments.rows, ROWS, "row"),
+        brokers=selected(arguments.brokers, BROKERS, "broker") if arguments.brokers else (),
         runs=arguments.runs or (1 if arguments.quick else RUNS),
         records=arguments.records,
         scale=QUICK_SCALE if arguments.quick else 1.0,
@@ -66,7 +74,7 @@ def main() -> int:
     # Like Ctrl-C, this also ends the running contender and broker.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     results = asyncio.run(run(options))
-    print("", *report.target_table(results), sep="\n")
+    print("", *report.ahead(results), "", *report.target_tables(results), sep="\n")
     failed = any("failure" in entry for entry in results["entries"])
     if arguments.write and failed:
         print("\nThe figures are not written, as a contender failed.", file=sys.stderr)

@@ -1,13 +1,19 @@
-"""The brokers of the benchmarks: real Kafka, and librdkafka's mock broker, which takes very little CPU time."""
+"""The brokers of the benchmarks: real Kafka, also over TLS, librdkafka's mock broker, and a fake one to read from.
+
+The mock broker takes very little CPU time, but keeps too few records to be read from.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -15,26 +21,46 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from aioprod.testing import KafkaCluster, Security
+from benchmarks.data import pairs_of
+from benchmarks.fake import BATCH_SIZE
 from benchmarks.log_ins import librdkafka_settings
 
-__all__ = ["BROKERS", "USUAL", "Broker", "start"]
+__all__ = ["BROKERS", "TOPIC", "USUAL", "Broker", "Stored", "start"]
 
+_ROOT: Final = Path(__file__).parent.parent
 TOPIC: Final = "records"
 _MOCK_PARTITIONS: Final = 4
 """The number of partitions of each topic of librdkafka's mock; Python can't set another one."""
 _KAFKA_PARTITIONS: Final = 8
 _KAFKA_MANY_PARTITIONS: Final = 10
+_READ_PARTITIONS: Final = 4
 _CREATED_AT_ONCE: Final = 100
 _TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.2
 
 
+def _not_readable(wanted: Stored) -> int:
+    raise NotImplementedError(f"This broker can't be filled with {wanted.records} records to be read.")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A topic to be read, and the number of its records."""
+
+    name: str
+    partitions: int
+    value_size: int
+    codec: str
+    records: int
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One running broker: its address, and how to create topics.
+    """One running broker: its address, and how to create and fill topics.
 
     `partitions` is the number of partitions of each topic; `many_partitions` that of each topic created by `many`.
-    `log_in` are the settings that its clients need, by aioprod's names.
+    `fill` creates and fills the topic that is wanted, and returns how many records it has. `log_in` are the settings
+    that its clients need, by aioprod's names. `warms_up`: it gets faster in its first seconds.
     """
 
     name: str
@@ -43,13 +69,24 @@ class Broker:
     partitions: int
     many_partitions: int
     create: Callable[[list[str], int], None]
+    fill: Callable[[Stored], int] = _not_readable
     log_in: dict[str, Any] = field(default_factory=dict)
+    warms_up: bool = False
+    _filled: dict[str, Stored] = field(default_factory=dict)
 
     def many(self, partitions: int) -> tuple[str, ...]:
         """Create topics that have at least this many partitions together."""
         names = [f"many-{number:04}" for number in range(-(-partitions // self.many_partitions))]
         self.create(names, self.many_partitions)
         return tuple(names)
+
+    def filled(self, value_size: int, codec: str, records: int) -> Stored:
+        """Return a topic with about so many records with short keys; it is filled when it is first asked for."""
+        name = f"read-{value_size}-{codec}-{records}"
+        if name not in self._filled:
+            wanted = Stored(name, _READ_PARTITIONS, value_size, codec, records)
+            self._filled[name] = replace(wanted, records=self.fill(wanted))
+        return self._filled[name]
 
 
 @asynccontextmanager
@@ -64,7 +101,7 @@ async def start(name: str) -> AsyncIterator[Broker]:
 async def _kafka(security: Security | None = None) -> AsyncIterator[Broker]:
     """Start one real broker on this machine, with a short retention.
 
-    There are no consumers, so it writes no index: the first index entry of each partition costs two fsyncs, and those
+    It writes no index except for topics to be read: the first index entry of each partition costs two fsyncs, and those
     of 10,000 partitions would disturb the measurements.
     """
     cluster = await KafkaCluster.start(
@@ -87,7 +124,9 @@ async def _kafka(security: Security | None = None) -> AsyncIterator[Broker]:
             _KAFKA_PARTITIONS,
             _KAFKA_MANY_PARTITIONS,
             lambda names, partitions: _create(address, names, partitions),
+            lambda wanted: _fill(address, wanted),
             log_in,
+            warms_up=True,
         )
 
 
@@ -98,9 +137,15 @@ def _tls() -> AbstractAsyncContextManager[Broker]:
 
 def _create(address: dict[str, str], names: list[str], partitions: int) -> None:
     """Create the topics that don't exist, and wait until each partition accepts records."""
+    _create_listed(address, [NewTopic(name, partitions, 1) for name in names])
+    _write_to_each(address, names, partitions)
+
+
+def _create_listed(address: dict[str, str], wanted: list[NewTopic]) -> None:
+    """Create the topics that don't exist, and wait until the broker lists them."""
     admin = AdminClient({**address, "log_level": 0})
-    for first in range(0, len(names), _CREATED_AT_ONCE):
-        topics = [NewTopic(name, partitions, 1) for name in names[first : first + _CREATED_AT_ONCE]]
+    for first in range(0, len(wanted), _CREATED_AT_ONCE):
+        topics = wanted[first : first + _CREATED_AT_ONCE]
         for created in admin.create_topics(topics, request_timeout=_TIMEOUT_S).values():
             try:
                 created.result(_TIMEOUT_S)
@@ -108,11 +153,31 @@ def _create(address: dict[str, str], names: list[str], partitions: int) -> None:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
     deadline = time.monotonic() + _TIMEOUT_S
-    while not admin.list_topics(timeout=_TIMEOUT_S).topics.keys() >= set(names):
+    while not admin.list_topics(timeout=_TIMEOUT_S).topics.keys() >= {topic.topic for topic in wanted}:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"The broker does not know {len(names)} new topics after {_TIMEOUT_S:.0f} s.")
+            raise TimeoutError(f"The broker does not know {len(wanted)} new topics after {_TIMEOUT_S:.0f} s.")
         time.sleep(_POLL_S)
-    _write_to_each(address, names, partitions)
+
+
+def _fill(address: dict[str, str], wanted: Stored) -> int:
+    """Create a topic that is indexed and kept, and store its records in batches of 64 KiB, partition by partition."""
+    config = {"index.interval.bytes": "4096", "retention.bytes": "-1"}
+    _create_listed(address, [NewTopic(wanted.name, wanted.partitions, 1, config=config)])
+    given: dict[str, Any] = {"batch.size": BATCH_SIZE, "linger.ms": 100, "compression.type": wanted.codec}
+    producer = Producer({**address, **given, "queue.buffering.max.messages": wanted.records, "log_level": 0})
+    acknowledged = 0
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        nonlocal acknowledged
+        acknowledged += error is None
+
+    for number, (key, value) in enumerate(islice(pairs_of(wanted.value_size), wanted.records)):
+        partition = number * wanted.partitions // wanted.records
+        producer.produce(wanted.name, value, key, partition=partition, on_delivery=delivered)
+    producer.flush(_TIMEOUT_S)
+    if acknowledged != wanted.records:
+        raise RuntimeError(f"{acknowledged} of {wanted.records} records to be read were stored.")
+    return acknowledged
 
 
 def _write_to_each(address: dict[str, str], names: list[str], partitions: int) -> None:
@@ -137,15 +202,27 @@ def _write_to_each(address: dict[str, str], names: list[str], partitions: int) -
 
 
 @asynccontextmanager
-async def _mock() -> AsyncIterator[Broker]:
-    """Start librdkafka's mock broker in its own process; it creates each topic in a client's metadata request."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "benchmarks.mock", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+async def _program(module: str) -> AsyncIterator[tuple[subprocess.Popen[str], str]]:
+    """Start a broker that is a module beside this one; it prints its address, and ends with its standard input."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"benchmarks.{module}"],
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    assert process.stdin is not None
     assert process.stdout is not None
     try:
-        address = (await process.stdout.readline()).decode().strip()
+        address = await asyncio.to_thread(process.stdout.readline)
+        yield process, address.strip()
+    finally:
+        await asyncio.to_thread(process.communicate)
+
+
+@asynccontextmanager
+async def _mock() -> AsyncIterator[Broker]:
+    """Start librdkafka's mock broker in its own process; it creates each topic in a client's metadata request."""
+    async with _program("mock") as (_, address):
         client = Producer({"bootstrap.servers": address, "log_level": 0})
         yield Broker(
             "mock",
@@ -155,9 +232,29 @@ async def _mock() -> AsyncIterator[Broker]:
             _MOCK_PARTITIONS,
             lambda names, partitions: _create_by_metadata(client, names),
         )
-    finally:
-        process.stdin.close()
-        await process.wait()
+
+
+@asynccontextmanager
+async def _fake() -> AsyncIterator[Broker]:
+    """Start a fake broker of `aioprod.testing` in its own process, which stores topics to be read in its memory."""
+    async with _program("fake") as (process, address):
+
+        def fill(wanted: Stored) -> int:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            words = wanted.name, wanted.partitions, wanted.value_size, wanted.codec, wanted.records
+            print(*words, file=process.stdin, flush=True)
+            return int(process.stdout.readline())
+
+        yield Broker(
+            "fake",
+            "aioprod's fake broker",
+            address,
+            _READ_PARTITIONS,
+            _READ_PARTITIONS,
+            lambda names, partitions: None,
+            fill,
+        )
 
 
 def _create_by_metadata(client: Producer, names: list[str]) -> None:
@@ -165,5 +262,5 @@ def _create_by_metadata(client: Producer, names: list[str]) -> None:
         client.list_topics(name, timeout=_TIMEOUT_S)
 
 
-BROKERS = {"kafka": _kafka, "mock": _mock, "tls": _tls}
+BROKERS = {"kafka": _kafka, "mock": _mock, "fake": _fake, "tls": _tls}
 USUAL: Final = ("kafka", "mock")

@@ -16,8 +16,12 @@ MODULES = {
     "aioprod": "benchmarks.contenders.aioprod",
     "aioprod_sync": "benchmarks.contenders.aioprod_sync",
     "aiokafka": "benchmarks.contenders.aiokafka",
+    "compat": "benchmarks.contenders.compat",
     "confluent": "benchmarks.contenders.confluent",
     "confluent_aio": "benchmarks.contenders.confluent_aio",
+    "reading": "benchmarks.contenders.reading",
+    "programs": "benchmarks.contenders.programs",
+    "imports": "benchmarks.contenders.imports",
 }
 """The contenders' modules; each process imports only its own."""
 

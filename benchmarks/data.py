@@ -10,7 +10,7 @@ from random import Random
 
 from benchmarks.job import Job
 
-__all__ = ["KEYS", "pairs", "values"]
+__all__ = ["KEYS", "pairs", "pairs_of", "values"]
 
 KEYS = [b"key-%d" % number for number in range(1000)]
 POOL_MAX = 1000
@@ -25,7 +25,12 @@ def values(job: Job) -> Iterator[bytes]:
 
 def pairs(job: Job) -> Iterator[tuple[bytes, bytes]]:
     """Yield pairs (key, value) without end."""
-    return zip(itertools.cycle(KEYS), values(job))
+    return pairs_of(job.value_size)
+
+
+def pairs_of(value_size: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield pairs (key, value) of this size without end."""
+    return zip(itertools.cycle(KEYS), itertools.cycle(_pool(value_size)))
 
 
 @cache

@@ -19,6 +19,7 @@ class Job:
     measured: by a timer of 1 ms, exactly at each turn of the loop (which keeps the loop busy), or not at all.
     `tuned`: after the warm-up the collector is set as `aioprod.tune` sets it, whichever the client.
     `partitions` is the number of partitions of each of the `topics`. `log_in`: TLS and log-in in aioprod's settings.
+    `imported` are the words after `import`, where an import is measured.
     """
 
     client: str
@@ -41,6 +42,7 @@ class Job:
     beat: Beat = "timer"
     tuned: bool = False
     log_in: dict[str, Any] = field(default_factory=dict)
+    imported: str = ""
 
     def to_json(self) -> str:
         """One line."""
@@ -55,7 +57,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """The measurement of one process, from the end of its warm-up to its last acknowledgement.
+    """The measurement of one process, from the end of its warm-up to its last acknowledgement, or to the last record
+    that it read. Of a program it is all from its start to its end, without a warm-up.
 
     `cpu_us` is user and system time of the whole process per record; latencies are from the call to the
     acknowledgement, of a sample of the records; `gap_ms` is the largest thread CPU time between two beats of the loop.
@@ -66,7 +69,7 @@ class Measurement:
     cpu_us: float
     records_per_s: float
     peak_mb: float
-    growth_mb: float
+    growth_mb: float | None = None
     p50_us: float | None = None
     p99_us: float | None = None
     gap_ms: float | None = None

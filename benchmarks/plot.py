@@ -2,52 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from benchmarks.brokers import USUAL
 from benchmarks.rows import ROWS, Check, Row
 from benchmarks.verdicts import Runs, medians, outcome, runs_of
 
 __all__ = ["plot"]
 
 OURS = "#2f5d8a"
-THEIRS = {"aiokafka": ("#c8762b", "s"), "confluent-kafka": ("#4d7c57", "D")}
+THEIRS = {
+    "aiokafka": ("#c8762b", "s"),
+    "confluent-kafka": ("#4d7c57", "D"),
+    "kcat": ("#8a4f7d", "^"),
+    "ProducerPerformance": ("#6b6b6b", "v"),
+}
 """The colour and marker of each other client."""
 LESS, MORE = "#b8c2cc", "#b04a4a"
 """The colours of the line between both: aioprod took less, aioprod took more."""
 
 
 def plot(results: Mapping[str, Any], path: Path) -> None:
-    """Draw one panel per broker, and write it as a PNG.
+    """Draw one panel for Kafka and one for the mock broker, and write it as a PNG.
 
     Each row is two points on a logarithmic axis, so that equal distances are equal ratios, whatever the time.
     """
-    rows = [(row, check) for row in ROWS.values() for check in row.checks if _is_drawn(check)]
+    brokers = {name: title for name, title in results["brokers"].items() if name in USUAL}
+    rows = [
+        (row, check)
+        for row in ROWS.values()
+        for check in row.checks
+        if _is_drawn(row, check) and any(outcome(check, runs_of(results, name, row.name)) for name in brokers)
+    ]
     figure = Figure(figsize=(12, 0.42 * len(rows) + 1.8), layout="constrained")
-    panels = figure.subplots(1, len(results["brokers"]), sharey=True, squeeze=False)[0]
-    for axes, (broker, title) in zip(panels, results["brokers"].items(), strict=True):
+    panels = figure.subplots(1, len(brokers), sharey=True, squeeze=False)[0]
+    for axes, (broker, title) in zip(panels, brokers.items(), strict=True):
         _draw(axes, results, broker, rows)
         axes.set_title(title, fontsize=10)
-    panels[0].set_yticks(range(len(rows)), [_name(row) for row, _ in rows], fontsize=8)
+    panels[0].set_yticks(range(len(rows)), [_name(row, check) for row, check in rows], fontsize=8)
     panels[0].set_ylim(len(rows) - 0.4, -0.6)
     figure.suptitle("CPU time per record: how many times less aioprod takes than the other client", fontsize=11)
-    is_more = any(line.get_color() == MORE for axes in panels for line in axes.get_lines())
-    figure.legend(handles=_legend(is_more), loc="outside lower center", ncols=5, fontsize=8, frameon=False)
+    colors = {line.get_color() for axes in panels for line in axes.get_lines()}
+    figure.legend(handles=_legend(colors), loc="outside lower center", ncols=7, fontsize=8, frameon=False)
     figure.savefig(path, dpi=110, pad_inches=0.1, bbox_inches="tight")
 
 
-def _is_drawn(check: Check) -> bool:
-    return check.metric == "cpu_us" and check.kind == "times"
+def _is_drawn(row: Row, check: Check) -> bool:
+    return row.unit == "record" and check.metric == "cpu_us" and check.kind == "times"
 
 
-def _name(row: Row) -> str:
-    return row.title.replace("`", "")
+def _name(row: Row, check: Check) -> str:
+    return row.words(check)[0].replace("`", "")
 
 
 def _client(check: Check, runs: Mapping[str, Runs]) -> str:
@@ -56,9 +68,10 @@ def _client(check: Check, runs: Mapping[str, Runs]) -> str:
     return best.split(" ")[0]
 
 
-def _legend(is_more: bool) -> list[Line2D]:
-    points = {"aioprod": (OURS, "o"), **THEIRS}
-    lines = {"aioprod takes less": LESS} | ({"aioprod takes more": MORE} if is_more else {})
+def _legend(colors: Collection[Any]) -> list[Line2D]:
+    """Return what the drawn colours mean."""
+    points = {"aioprod": (OURS, "o")} | {name: look for name, look in THEIRS.items() if look[0] in colors}
+    lines = {"aioprod takes less": LESS} | ({"aioprod takes more": MORE} if MORE in colors else {})
     return [
         *(
             Line2D([], [], color=color, marker=marker, linestyle="none", label=name)
@@ -76,6 +89,7 @@ def _draw(axes: Axes, results: Mapping[str, Any], broker: str, rows: list[tuple[
             _pair(axes, place, _client(check, runs), found.ours, found.theirs)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.margins(x=0.12)
     axes.grid(axis="x", color="#e3e7ec")
     axes.set_axisbelow(True)

@@ -13,9 +13,20 @@ from typing import Any
 from benchmarks.rows import ROWS, Check, Row
 from benchmarks.verdicts import Outcome, medians, outcome, runs_of
 
-__all__ = ["HEADLINES", "RESULTS", "headlines", "main", "target_table", "with_section", "write"]
+__all__ = [
+    "HEADLINES",
+    "RESULTS",
+    "ahead",
+    "headlines",
+    "main",
+    "target_tables",
+    "with_section",
+    "write",
+    "write_spark",
+]
 
 RESULTS = Path(__file__).parent / "results"
+SPARK = RESULTS / "spark.json"
 README = Path(__file__).parent.parent / "README.md"
 BEGIN = "<!-- benchmarks: made by `python -m benchmarks.report` -->"
 END = "<!-- benchmarks end -->"
@@ -24,13 +35,13 @@ HEADLINES = ("nowait-16k", "submit-gather", "tasks", "send-many", "idle")
 """The rows in the README, by their first check."""
 
 METRICS = {
-    "cpu_us": ("CPU per record", "us", 2),
+    "cpu_us": ("CPU per {}", "us", 2),
     "p50_us": ("p50", "us", 0),
     "p99_us": ("p99", "us", 0),
     "gap_ms": ("gap", "ms", 1),
     "peak_mb": ("peak", "MB", 0),
 }
-"""The title, unit and decimals of the metrics with targets."""
+"""The title, with a place for what a record is called, unit and decimals of the metrics with targets."""
 
 
 def headlines(results: Mapping[str, Any]) -> list[str]:
@@ -46,37 +57,59 @@ def headlines(results: Mapping[str, Any]) -> list[str]:
         if found is not None and found.theirs is not None:
             words, unit, decimals = METRICS[check.metric]
             sides = [f"{side:,.{decimals}f} {unit}" for side in (found.ours, found.theirs)]
-            lines.append(_line([row.title, row.against, words, *sides, f"**{found.value:.1f}x**"]))
+            lines.append(_line([*row.words(check), words.format(row.unit), *sides, f"**{found.value:.1f}x**"]))
     return lines
 
 
-def behind(results: Mapping[str, Any]) -> list[str]:
-    """Return a sentence with the rows in which the other client took less on the first broker; empty without any."""
-    broker = next(iter(results["brokers"]))
-    named = []
+def ahead(results: Mapping[str, Any]) -> list[str]:
+    """Return lines that say where a peer takes less than aioprod by the medians, or that it does nowhere; and what was
+    not measured. Rows that compare aioprod with itself don't count."""
+    lines, compared = [], 0
     for row in ROWS.values():
-        check = row.checks[0]
-        found = outcome(check, runs_of(results, broker, row.name)) if check.kind == "times" else None
-        if found is not None and found.value < 1:
-            named.append(f"{row.title} ({row.against}: {found.value:.2g} of aioprod's)")
-    return [f"The other client took less in: {'; '.join(named)}.", ""] if named else []
+        for check in filter(row.is_beside_a_peer, row.checks):
+            outcomes = {
+                title: outcome(check, runs_of(results, name, row.name)) for name, title in results["brokers"].items()
+            }
+            found = {title: one for title, one in outcomes.items() if one is not None}
+            compared += bool(found)
+            told = [f"{_sides(check, one)} on {title}" for title, one in found.items() if one.is_behind]
+            if told:
+                what, against = row.words(check)
+                lines.append(f"- {what}, beside {against}: {', '.join(told)}; target: {_target(row, check)}")
+    head = f"A peer is ahead in {len(lines) or 'none'} of {compared} comparisons{':' if lines else '.'}"
+    missing = [
+        f"Not measured on {results['brokers'][entry['broker']]}: {entry['contender']}, as {entry['missing']}."
+        for entry in results["entries"]
+        if "missing" in entry
+    ]
+    return [head, *([""] if lines else []), *lines, *(["", *dict.fromkeys(missing)] if missing else [])]
 
 
-def target_table(results: Mapping[str, Any]) -> list[str]:
-    """Return lines of Markdown: a line per target, a column per broker."""
-    brokers: dict[str, str] = results["brokers"]
-    lines = [_line(["call style", "against", "target", *brokers.values()]), _line(["---"] * (3 + len(brokers)))]
-    measured = {entry["row"] for entry in results["entries"]}
+def target_tables(results: Mapping[str, Any]) -> list[str]:
+    """Return lines of Markdown: a line per target, a column per broker; rows of other brokers have a table of their
+    own."""
+    places: dict[tuple[str, ...], list[Row]] = {}
     for row in ROWS.values():
-        for check in row.checks if row.name in measured else ():
+        measured = {entry["broker"] for entry in results["entries"] if entry["row"] == row.name}
+        if measured:
+            places.setdefault(tuple(name for name in results["brokers"] if name in measured), []).append(row)
+    tables = [_target_table(results, brokers, rows) for brokers, rows in places.items()]
+    return [line for table in tables for line in (*table, "")][:-1]
+
+
+def _target_table(results: Mapping[str, Any], brokers: Sequence[str], rows: Iterable[Row]) -> list[str]:
+    head = ["call style", "against", "target", *map(results["brokers"].__getitem__, brokers)]
+    lines = [_line(head), _line(["---"] * len(head))]
+    for row in rows:
+        for check in row.checks:
             outcomes = [outcome(check, runs_of(results, broker, row.name)) for broker in brokers]
-            cells = [_cell(check, found) for found in outcomes]
-            lines.append(_line([row.title, row.against, _target(check), *cells]))
+            lines.append(_line([*row.words(check), _target(row, check), *(_cell(check, found) for found in outcomes)]))
     return lines
 
 
-def _target(check: Check) -> str:
+def _target(row: Row, check: Check) -> str:
     words, unit, _ = METRICS[check.metric]
+    words = words.format(row.unit)
     if check.kind == "limit":
         return f"{words} <= {check.bound:g} {unit}"
     if check.kind == "within":
@@ -92,8 +125,12 @@ def _cell(check: Check, found: Outcome | None) -> str:
     verdict = "yes" if found.reached else "**no**"
     if found.theirs is None:
         return f"{found.ours:,.{decimals}f} {unit} ({found.lowest:,.{decimals}f}): {verdict}"
-    sides = f"{found.ours:,.{decimals}f} / {found.theirs:,.{decimals}f} {unit}"
-    return f"{sides}, **{found.value:.3g}x** ({found.lowest:.3g}x): {verdict}"
+    return f"{_sides(check, found)}, **{found.value:.3g}x** ({found.lowest:.3g}x): {verdict}"
+
+
+def _sides(check: Check, found: Outcome) -> str:
+    _, unit, decimals = METRICS[check.metric]
+    return f"{found.ours:,.{decimals}f} / {found.theirs:,.{decimals}f} {unit}"
 
 
 def all_numbers(results: Mapping[str, Any]) -> list[str]:
@@ -105,11 +142,14 @@ def all_numbers(results: Mapping[str, Any]) -> list[str]:
     lines = [
         "# Benchmark results",
         "",
+        *ahead(results),
+        "",
+        *_absent(results),
         *_circumstances(results),
         "",
         "## Targets",
         "",
-        *target_table(results),
+        *target_tables(results),
         "",
         legend,
     ]
@@ -123,20 +163,38 @@ def all_numbers(results: Mapping[str, Any]) -> list[str]:
     return lines[:-1]
 
 
+def _absent(results: Mapping[str, Any]) -> list[str]:
+    """Return a line that names the rows of which there are no figures at all; empty without any."""
+    measured = {entry["row"] for entry in results["entries"]}
+    names = [name for name in ROWS if name not in measured]
+    return [f"Rows that were not measured: {', '.join(names)}.", ""] if names else []
+
+
 def _row_section(row: Row, entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a row's contenders: medians, with the range of the CPU time in brackets."""
-    head = ["contender", "CPU us/record", "records/s", "p50 ms", "p99 ms", "loop gap ms", "peak MB", "growth MB"]
+    head = [
+        "contender",
+        f"CPU us/{row.unit}",
+        f"{row.unit}s/s",
+        "p50 ms",
+        "p99 ms",
+        "loop gap ms",
+        "peak MB",
+        "growth MB",
+    ]
     lines = [f"### {row.name}: {row.title}", "", _line(head), _line(["---"] * len(head))]
     for entry in entries:
         if not entry["runs"]:
-            lines.append(_line([entry["contender"], f"failed: {entry['failure'].splitlines()[-1]}", *[""] * 6]))
+            why = f"not measured: {entry['missing']}" if "missing" in entry else entry["failure"].splitlines()[-1]
+            why = why if "missing" in entry else f"failed: {why}"
+            lines.append(_line([entry["contender"], why, *[""] * 6]))
             continue
         found = medians(entry["runs"])
         cpu = [run["cpu_us"] for run in entry["runs"]]
         cells = [f"{found['cpu_us']:.3f} [{min(cpu):.3f}..{max(cpu):.3f}]", f"{found['records_per_s']:,.0f}"]
         cells += [f"{found[name] / 1000:.2f}" if name in found else "" for name in ("p50_us", "p99_us")]
         cells.append(f"{found['gap_ms']:.1f}" if "gap_ms" in found else "")
-        cells += [f"{found['peak_mb']:.0f}", f"{found['growth_mb']:.0f}"]
+        cells += [f"{found[name]:.0f}" if name in found else "" for name in ("peak_mb", "growth_mb")]
         lines.append(_line([entry["contender"], *cells]))
     lines.append("")
     lines += [
@@ -169,7 +227,8 @@ def readme_section(results: Mapping[str, Any]) -> list[str]:
     return [
         *headlines(results),
         "",
-        *behind(results),
+        *ahead(results),
+        "",
         f"{next(iter(results['brokers'].values()))}, medians. " + "".join(_circumstances(results)),
         "",
         "![CPU time per record](benchmarks/results/results.png)",
@@ -191,9 +250,25 @@ def write(results: Mapping[str, Any]) -> None:
 
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "results.json").write_text(_json(results))
-    (RESULTS / "results.md").write_text("\n".join(all_numbers(results)) + "\n")
+    whole = with_spark(results)
+    (RESULTS / "results.md").write_text("\n".join(all_numbers(whole)) + "\n")
     plot(results, RESULTS / "results.png")
-    README.write_text(with_section(README.read_text(), readme_section(results)))
+    README.write_text(with_section(README.read_text(), readme_section(whole)))
+
+
+def write_spark(spark: Mapping[str, Any]) -> None:
+    """Write the results of Spark, and everything that has them."""
+    SPARK.write_text(_json(spark))
+    main()
+
+
+def with_spark(results: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the results with those of `make bench-spark ARGS=--write` beside them, where there are some."""
+    if not SPARK.exists():
+        return results
+    spark = json.loads(SPARK.read_text())
+    entries = [*results["entries"], *spark["entries"]]
+    return {**results, "brokers": results["brokers"] | spark["brokers"], "entries": entries}
 
 
 def _json(results: Mapping[str, Any]) -> str:

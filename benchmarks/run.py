@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +31,9 @@ WARM_UP = Contender("warm-up", "confluent", "produce", 1_000_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of a run. `only` selects contenders whose label contains it; `wrap` is a prefix of each command."""
+    """The options of a run. Without `brokers`, each row runs on its own. `only` selects contenders whose label contains
+    it; `wrap` is a prefix of each command.
+    """
 
     rows: tuple[str, ...]
     brokers: tuple[str, ...]
@@ -49,13 +53,17 @@ async def run(options: Options) -> dict[str, Any]:
     place = environment()
     titles: dict[str, str] = {}
     entries: list[dict[str, Any]] = []
-    for name in options.brokers:
+    for name in options.brokers or brokers.BROKERS:
+        rows = [row for row in map(ROWS.__getitem__, options.rows) if row.is_on(name, asked=bool(options.brokers))]
+        if not rows:
+            continue
         async with brokers.start(name) as broker:
             titles[name] = broker.title
             print(f"\n{broker.title} at {broker.bootstrap_servers}", flush=True)
-            await _measure(WARM_UP.job(broker, options.records, options.scale), ())
-            for row_name in options.rows:
-                entries += await _run_row(broker, ROWS[row_name], options)
+            if broker.warms_up:
+                await _measure(WARM_UP.job(broker, options.records, options.scale), ())
+            for row in rows:
+                entries += await _run_row(broker, row, options)
     return {"environment": place, "runs": options.runs, "brokers": titles, "entries": entries}
 
 
@@ -66,16 +74,23 @@ async def _run_row(broker: brokers.Broker, row: Row, options: Options) -> list[d
         {"broker": broker.name, "row": row.name, "contender": contender.label, "runs": []} for contender in contenders
     ]
     print(f"\n{row.name}: {row.title}", flush=True)
+    begun = time.monotonic()
+    for entry, contender in zip(entries, contenders, strict=True):
+        if contender.needs and shutil.which(contender.needs) is None:
+            entry["missing"] = f"{contender.needs} is not installed"
     for number in range(options.runs):
         for index in _turns(len(jobs), number):
-            if "failure" in entries[index] or (number >= OTHERS_RUNS and not row.is_judged(contenders[index])):
+            if entries[index].keys() & {"failure", "missing"} or (
+                number >= OTHERS_RUNS and not row.is_judged(contenders[index])
+            ):
                 continue
             try:
                 _add(entries[index], await _measure(jobs[index], shlex.split(options.wrap)))
             except ContenderFailedError as error:
                 entries[index]["failure"] = str(error)
     for entry in entries:
-        _show(entry)
+        _show(entry, row.unit)
+    print(f"  {time.monotonic() - begun:.0f} s", flush=True)
     return entries
 
 
@@ -125,15 +140,20 @@ def _add(entry: dict[str, Any], measurement: Measurement) -> None:
     entry["runs"].append(numbers)
 
 
-def _show(entry: dict[str, Any]) -> None:
+def _show(entry: dict[str, Any], unit: str) -> None:
+    if "missing" in entry:
+        print(f"  {entry['contender']:<52} not measured: {entry['missing']}", flush=True)
+        return
     if "failure" in entry:
         print(f"  {entry['contender']:<52} failed: {entry['failure'].splitlines()[-1]}", flush=True)
         return
     found = medians(entry["runs"])
-    shown = [f"{found['cpu_us']:8.3f} us CPU", f"{found['records_per_s']:>10,.0f}/s"]
-    if "p50_us" in found:
-        shown.append(f"p50 {found['p50_us'] / 1000:.2f} p99 {found['p99_us'] / 1000:.2f} ms")
+    shown = [f"{found['cpu_us']:8.3f} us CPU per {unit}", f"{found['records_per_s']:>10,.0f}/s"]
+    latencies = [f"{name[:3]} {found[name] / 1000:.2f}" for name in ("p50_us", "p99_us") if name in found]
+    if latencies:
+        shown.append(f"{' '.join(latencies)} ms")
     if "gap_ms" in found:
         shown.append(f"gap {found['gap_ms']:.1f} ms")
-    shown.append(f"peak {found['peak_mb']:.0f} MB (+{found['growth_mb']:.0f})")
+    grown = f" (+{found['growth_mb']:.0f})" if "growth_mb" in found else ""
+    shown.append(f"peak {found['peak_mb']:.0f} MB{grown}")
     print(f"  {entry['contender']:<52}{'  '.join(shown)}", flush=True)

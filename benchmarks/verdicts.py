@@ -31,6 +31,11 @@ class Outcome:
     lowest: float
     reached: bool
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the other one needs less."""
+        return self.theirs is not None and self.theirs < self.ours
+
 
 def runs_of(results: Mapping[str, Any], broker: str, row: str) -> dict[str, Runs]:
     """Return the runs of each contender of a row."""
@@ -54,7 +59,7 @@ def lowest(runs: Runs) -> dict[str, float]:
 def _each(runs: Runs, pick: Callable[[list[float]], float]) -> dict[str, float]:
     found = {}
     for metric in METRICS:
-        values = [run[metric] for run in runs if run[metric] is not None]
+        values = [run[metric] for run in runs if run.get(metric) is not None]
         if runs and len(values) == len(runs):
             found[metric] = float(pick(values))
     return found
@@ -62,7 +67,7 @@ def _each(runs: Runs, pick: Callable[[list[float]], float]) -> dict[str, float]:
 
 def outcome(check: Check, runs: Mapping[str, Runs]) -> Outcome | None:
     """Judge a row's measurements, given by contender; None if one on which the target depends is missing."""
-    if any(not runs.get(label) for label in (*check.ours, *check.against)):
+    if any(check.metric not in medians(runs.get(label, ())) for label in (*check.ours, *check.against)):
         return None
     ours, theirs = _sides(check, runs, medians)
     value = _value(check, ours, theirs)

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from aioprod.testing.kafka import jars, maven
+from benchmarks.java import perf_jars
 from integration.brokers.__main__ import VERSIONS
 from integration.brokers.broker import KFAKE
 from integration.brokers.zookeeper import JAVA_11
@@ -51,6 +52,7 @@ def main(uv: str) -> None:
         for version in {*VERSIONS.split(), *EARLIER} - {KFAKE}:
             jars.kafka_libs(version, print)
         jars.eclipse_compiler(print)
+        perf_jars()
         connector_jars()
         apicurio.apicurio_home()
     (FOLDER / "maven.sha256").write_text(

@@ -13,14 +13,11 @@ from benchmarks import brokers
 from benchmarks.check.callgrind import CheckError, build_switch, count
 from benchmarks.check.counts import ROUNDS, ROWS, THRESHOLD, table, verdicts
 from benchmarks.check.trees import Trees
-from benchmarks.readers.broker import running
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "bench-check"
-READ = "100-none"
-"""The topic of records of 100 bytes, without compression, that the rows for reading read."""
-SCALE = 0.05
-"""Of the records of that topic: those of a round, and the rest of a batch."""
+READ = (100, "none", 20_000)
+"""What the rows for reading read: bytes of a value, compression, and the least number of records."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -52,13 +49,14 @@ async def _counts(folders: dict[str, Path], rows: list[str], switch: Path) -> di
             found[label][row] = await count(folders[label], program, switch, FOLDER / "profiles" / f"{label}-{row}")
             print(f"  {label} {row}: {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
 
-    async with brokers.start("mock") as broker, running(SCALE) as (readable, _), asyncio.TaskGroup() as group:
+    async with brokers.start("mock") as broker, brokers.start("fake") as readable, asyncio.TaskGroup() as group:
+        read = await asyncio.to_thread(readable.filled, *READ)
         topics = {(label, row): f"{label}-{row}" for row in rows for label in folders if not ROWS[row].reads}
         await asyncio.to_thread(broker.create, list(topics.values()), broker.partitions)
         for row in rows:
             for label in folders:
                 if ROWS[row].reads:
-                    group.create_task(measure(label, row, readable, READ))
+                    group.create_task(measure(label, row, readable.bootstrap_servers, read.name))
                 else:
                     group.create_task(measure(label, row, broker.bootstrap_servers, topics[label, row]))
     return found

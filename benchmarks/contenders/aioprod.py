@@ -14,10 +14,11 @@ from aioprod import Producer, SendResult
 from aioprod.errors import BufferFullError
 from benchmarks import data
 from benchmarks.contenders import awaited
+from benchmarks.contenders.build import check_build
 from benchmarks.job import Job, Measurement
 from benchmarks.measure import ROUND, SLICE, Meter, Tally, run_measured
 
-__all__ = ["measure"]
+__all__ = ["measure", "settings"]
 
 Call = Callable[[Producer, Job, int, Tally], Awaitable[None]]
 
@@ -38,9 +39,7 @@ def settings(job: Job) -> dict[str, Any]:
 
 async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job; raises AssertionError if this is not the build that the job requires."""
-    assert (job.build == "compiled") == aioprod.COMPILED, (
-        f"The job asks for the {job.build} build, and the other one runs: build the modules with `make compiled`."
-    )
+    check_build(job)
     call = CALLS[job.call]
     async with Producer(job.bootstrap_servers, **settings(job), **job.log_in) as producer:
         if job.call == "spread":
@@ -153,9 +152,10 @@ def _stored(result: SendResult) -> int:
 
 
 async def _send_many(producer: Producer, job: Job, count: int, tally: Tally) -> None:
-    values = list(islice(data.values(job), ROUND))
+    found, values = zip(*islice(data.pairs(job), ROUND), strict=True)
+    keys = found if job.keyed else None
     for _ in range(count // ROUND):
-        tally.acknowledged += _stored(await producer.send_many(job.topics[0], values))
+        tally.acknowledged += _stored(await producer.send_many(job.topics[0], values, keys=keys))
 
 
 async def _send_arrow(producer: Producer, job: Job, count: int, tally: Tally) -> None:

@@ -9,6 +9,7 @@ from aioprod.errors import BufferFullError
 from aioprod.sync import Producer
 from benchmarks import data
 from benchmarks.contenders.aioprod import settings
+from benchmarks.contenders.build import check_build
 from benchmarks.job import Job, Measurement
 from benchmarks.measure import Meter, Tally
 from benchmarks.threads import in_threads
@@ -18,9 +19,7 @@ __all__ = ["measure"]
 
 async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job. It does not use the running loop, and blocks it until it is done."""
-    assert (job.build == "compiled") == aioprod.COMPILED, (
-        f"The job asks for the {job.build} build: run `make compiled`."
-    )
+    check_build(job)
     with Producer(job.bootstrap_servers, **settings(job), **job.log_in) as producer:
         _send_nowait(producer, job, job.warm_up, Tally())
         tally = Tally()

@@ -125,7 +125,9 @@ def _produce_keyed(producer: Any, job: Job, count: int, tally: Tally) -> None:
 
 def _produce_batch(producer: Any, job: Job, count: int, tally: Tally) -> None:
     """Send batches of the same dictionaries; a program that gets its values one by one would create them each time."""
-    messages = [{"value": value} for value in islice(data.values(job), ROUND)]
+    messages = [
+        {"key": key, "value": value} if job.keyed else {"value": value} for key, value in islice(data.pairs(job), ROUND)
+    ]
     for _ in range(count // ROUND):
         taken = producer.produce_batch(job.topics[0], messages, on_delivery=tally.on_message)
         assert taken == ROUND

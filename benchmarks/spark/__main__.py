@@ -7,14 +7,17 @@ rounds, the difference to the bare query, and the ratio to Spark's own sink and 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
 import time
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from aioprod.testing.fixtures import LoopThread, running_cluster
+from benchmarks import report
+from benchmarks.environment import environment
+from benchmarks.rows.spark import SPARK
 from benchmarks.spark.paths import FLOOR, PARTITIONS, Paths
 from benchmarks.spark.tree import ProcessTree, children
 from integration.spark.connector import connector_jars
@@ -25,13 +28,18 @@ SLOW = 4
 
 
 def main() -> int:
-    """Run all rounds, print the table, and write the figures to a JSON file if one is named."""
+    """Run all rounds, print the table, and write the figures that the report of `make bench` has, if wanted."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="paths whose name holds this")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--write", action="store_true", help="write the figures of the sink and the source for the report"
+    )
     arguments = parser.parse_args()
+    if arguments.write and arguments.only:
+        parser.error("--write is for the sink and the source: it does not go with --only")
+    place = environment()
     with running_cluster(backend="local") as cluster, LoopThread() as loop:
         for topic in ("sink", "source"):
             loop.run(cluster.create_topic(topic, PARTITIONS))
@@ -55,15 +63,37 @@ def main() -> int:
                     figures |= {"total": sum(figures.values()), "rows_per_s": rows / wall_s}
                     used[name].append(figures)
                     print(f"round {number + 1}: {name}: {figures['total']:.2f} CPU s per million rows", flush=True)
+        title = f"Spark {spark.version} on Kafka {cluster.version}, {place['date']}, commit {place['commit']}"
         spark.stop()
     medians = {
         name: {kind: statistics.median(one[kind] for one in runs) for kind in runs[0]} for name, runs in used.items()
     }
     show(medians, arguments.rows, arguments.rounds)
-    if arguments.json is not None:
-        load = os.getloadavg()[0]
-        arguments.json.write_text(json.dumps({"rows": arguments.rows, "load": load, "runs": used}, indent=1) + "\n")
+    if arguments.write:
+        entries = entries_of(used, arguments.rows)
+        report.write_spark(
+            {"environment": place, "runs": arguments.rounds, "brokers": {"spark": title}, "entries": entries}
+        )
     return 0
+
+
+def entries_of(used: Mapping[str, Sequence[Mapping[str, float]]], rows: int) -> list[dict[str, Any]]:
+    """Return the rows of the report: what each sink and source takes above the bare query of the same round."""
+    bare = [one["total"] for one in used["noop"]]
+    return [
+        {
+            "broker": "spark",
+            "row": row.name,
+            "contender": contender.label,
+            "runs": [
+                {"records": rows, "cpu_us": round(one["total"] - noop, 4), "records_per_s": round(one["rows_per_s"])}
+                for one, noop in zip(used[contender.label], bare, strict=True)
+            ],
+            "settings": {"partitions": PARTITIONS},
+        }
+        for row in SPARK
+        for contender in row.contenders
+    ]
 
 
 def show(medians: dict[str, dict[str, float]], rows: int, rounds: int) -> None:

@@ -1,11 +1,25 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.report import BEGIN, END, HEADLINES, all_numbers, headlines, readme_section, target_table, with_section
+from benchmarks import report
+from benchmarks.report import (
+    BEGIN,
+    END,
+    HEADLINES,
+    ahead,
+    all_numbers,
+    headlines,
+    readme_section,
+    target_tables,
+    with_section,
+)
 from benchmarks.rows import ROWS, Check
+from benchmarks.spark.__main__ import entries_of
 from benchmarks.verdicts import lowest, medians, outcome, runs_of
 
 
@@ -114,8 +128,11 @@ def test_runs_are_found_by_broker_and_row() -> None:
 def test_the_table_has_a_line_per_target_and_a_column_per_broker() -> None:
     ours = [run(cpu_us=1.0, p99_us=3000.0)]
     theirs = [run(cpu_us=5.0, p99_us=2000.0)]
-    found = results(entry("tasks", "aioprod", ours), entry("tasks", "aiokafka", theirs), brokers=("kafka", "mock"))
-    head, _, *lines = target_table(found)
+    beside_mock = [entry("tasks", name, [], broker="mock") for name in ("aioprod", "aiokafka")]
+    found = results(
+        entry("tasks", "aioprod", ours), entry("tasks", "aiokafka", theirs), *beside_mock, brokers=("kafka", "mock")
+    )
+    head, _, *lines = target_tables(found)
     assert head.split(" | ")[-2:] == ["Kafka", "Mock |"]
     assert [line.split(" | ")[2:] for line in lines] == [
         ["CPU per record 5x less", "1.00 / 5.00 us, **5x** (5x): yes", "not measured |"],
@@ -138,19 +155,74 @@ def test_readme_has_ratios_of_the_first_broker_without_verdicts() -> None:
     ]
     section = "\n".join(readme_section(found))
     assert section.startswith("| call | beside |")
-    assert "The other client took less in" not in section
+    assert "A peer is ahead in 1 of 1 comparisons:" in section
     assert "Kafka, medians. 5 interleaved runs on" in section
 
 
-def test_readme_names_the_rows_in_which_the_other_took_less() -> None:
+def test_rows_of_other_brokers_have_a_table_of_their_own() -> None:
+    found = results(
+        entry("tasks", "aioprod", cpu(1.0)),
+        entry("tasks", "aiokafka", cpu(5.0)),
+        entry("send-many-tls", "aioprod", cpu(1.0), broker="tls"),
+        brokers=("kafka", "tls"),
+    )
+    heads = [line.split(" | ")[3:] for line in target_tables(found) if line.startswith("| call style")]
+    assert heads == [["Kafka |"], ["Tls |"]]
+
+
+def test_the_results_begin_with_where_a_peer_is_ahead() -> None:
     found = results(
         entry("lz4-10k", "aioprod", cpu(2.0)),
         entry("lz4-10k", "confluent-kafka produce", cpu(1.5)),
-        entry("tasks", "aioprod", cpu(1.0)),
-        entry("tasks", "aiokafka", cpu(2.0)),
+        entry("lz4-10k", "aioprod", cpu(1.0), broker="mock"),
+        entry("lz4-10k", "confluent-kafka produce", cpu(1.5), broker="mock"),
+        entry("read-1000", "aioprod Reader.read", cpu(1.0)),
+        entry("read-1000", "confluent-kafka consume", cpu(0.5)),
+        brokers=("kafka", "mock"),
     )
-    told = "The other client took less in: 10 KB values, lz4 (confluent-kafka `produce` + callback: 0.75 of aioprod's)."
-    assert told in readme_section(found)
+    goal, reader = "target: CPU per record", "reading 1,000 B: aioprod Reader.read"
+    told = [
+        "A peer is ahead in 2 of 2 comparisons:",
+        "",
+        f"- {reader}, beside confluent-kafka consume: 1.00 / 0.50 us on Kafka; {goal} 1.1x less",
+        f"- 10 KB values, lz4, beside confluent-kafka `produce` + callback: 2.00 / 1.50 us on Kafka; {goal} no worse",
+    ]
+    assert ahead(found) == told
+    assert all_numbers(found)[2:6] == told
+    assert "\n".join(told) in "\n".join(readme_section(found))
+
+
+def test_aioprod_beside_itself_is_no_peer() -> None:
+    found = results(
+        entry("idempotence", "aioprod, idempotent", cpu(2.0)),
+        entry("idempotence", "aioprod, not idempotent", cpu(1.0)),
+        entry("tasks", "aioprod", [run(cpu_us=1.0, p99_us=1.0)]),
+        entry("tasks", "aiokafka", [run(cpu_us=1.1, p99_us=2.0)]),
+    )
+    assert ahead(found) == ["A peer is ahead in none of 2 comparisons."]
+
+
+def test_who_is_not_installed_is_named() -> None:
+    absent = entry("produce-8", "kcat -P", []) | {"missing": "kcat is not installed"}
+    found = results(entry("produce-8", "aioprod", cpu(1.0)), absent)
+    assert ahead(found)[-1] == "Not measured on Kafka: kcat -P, as kcat is not installed."
+    text = "\n".join(all_numbers(found))
+    assert "| kcat -P | not measured: kcat is not installed |" in text
+    assert "Rows that were not measured: produce-100, perf, import, read-100," in text
+
+
+def test_spark_has_its_figures_from_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = results(entry("tasks", "aioprod", cpu(1.0)))
+    monkeypatch.setattr(report, "SPARK", tmp_path / "spark.json")
+    assert report.with_spark(found) is found
+    paths = {"noop": [1.0, 1.0], "aioprod sink": [1.4, 1.6], "Spark's sink": [2.0, 2.0]}
+    paths |= {"aioprod source": [1.2, 1.2], "Spark's source": [1.4, 1.4]}
+    used = {name: [{"total": total, "rows_per_s": 5.0} for total in totals] for name, totals in paths.items()}
+    entries = [one | {"broker": "spark"} for one in entries_of(used, 1000)]
+    (tmp_path / "spark.json").write_text(json.dumps({"brokers": {"spark": "Spark"}, "entries": entries}))
+    lines = target_tables(report.with_spark(found))
+    assert "CPU per row within 0.45x | 0.50 / 1.00 us, **0.5x** (0.4x): **no** |" in lines[-2]
+    assert "CPU per row no worse | 0.20 / 0.40 us, **2x** (2x): yes |" in lines[-1]
 
 
 def test_the_rows_of_readme_compare_with_another_client() -> None:

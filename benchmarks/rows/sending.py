@@ -1,105 +1,19 @@
-"""The rows of the table: the contenders of each, and the targets."""
+"""The rows of sending: every call, both builds and loops, with and without keys, compression, TLS and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from benchmarks.brokers import TOPIC, Broker
-from benchmarks.job import Job
-from benchmarks.measure import ROUND, SLICE
+from benchmarks.rows.row import AIOKAFKA, AIOPROD, CONFLUENT, INTERPRETED, KB, Check, Contender, Row, cpu, row
 
-__all__ = ["AIOPROD", "ROWS", "Check", "Contender", "Row"]
+__all__ = ["SENDING"]
 
-AIOPROD: Final = "aioprod"
 ON_ASYNCIO: Final = "aioprod, asyncio's loop"
-INTERPRETED: Final = "aioprod interpreted"
-AIOKAFKA: Final = "aiokafka"
-CONFLUENT: Final = "confluent-kafka produce"
-CONFLUENT_KEYED: Final = "confluent-kafka produce, keyed"
 CONFLUENT_BATCH: Final = "confluent-kafka produce_batch"
 AIO_PRODUCER: Final = "confluent-kafka AIOProducer"
 
-KB: Final = 1024
 MANY_PARTITIONS: Final = 10_000
 FEW_PARTITIONS: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """One client with one call and its settings; `records` is the measured number, `settings` are fields of `Job`.
-
-    If `partitions` is not 0, it is the number of partitions of all topics together.
-    """
-
-    label: str
-    client: str
-    call: str
-    records: int
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    partitions: int = 0
-
-    def job(self, broker: Broker, records: int | None, scale: float) -> Job:
-        """Return the job of its process; `records` replaces the number of records, `scale` multiplies it.
-
-        A contender that pauses before each record never sends more than its own number.
-        """
-        unit = 100 if self.call == "idle" else ROUND
-        wanted = self.records * scale if records is None else records
-        if self.call == "idle":
-            wanted = min(wanted, self.records)
-        count = max(unit, round(wanted / unit) * unit)
-        return Job(
-            client=self.client,
-            call=self.call,
-            records=count,
-            warm_up=max(unit, count // 5 // unit * unit),
-            bootstrap_servers=broker.bootstrap_servers,
-            topics=broker.many(self.partitions) if self.partitions else (TOPIC,),
-            partitions=broker.many_partitions if self.partitions else broker.partitions,
-            log_in=broker.log_in,
-            **self.settings,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One target: a metric of `ours` beside the best of `against`.
-
-    "times": the ratio of the other's to ours is at least `bound`. "within": the ratio of ours to the other's is at most
-    `bound`. "limit": ours, the worst of several, is at most `bound` in the unit of the metric.
-    """
-
-    metric: str
-    kind: Literal["times", "within", "limit"]
-    bound: float
-    against: tuple[str, ...] = ()
-    ours: tuple[str, ...] = (AIOPROD,)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A call, its contenders, and its targets. `title` and `against` are the texts in the table."""
-
-    name: str
-    title: str
-    against: str
-    contenders: tuple[Contender, ...]
-    checks: tuple[Check, ...]
-
-    def is_judged(self, contender: Contender) -> bool:
-        """Whether a target depends on this contender; others are only compared."""
-        return any(contender.label in (*check.ours, *check.against) for check in self.checks)
-
-
-def _row(name: str, title: str, against: str, contenders: list[Contender], *checks: Check, **settings: Any) -> Row:
-    """Return a row whose `settings` apply to all contenders that don't override them."""
-    shared = {"batch_size": 128 * KB} | settings
-    given = (
-        Contender(c.label, c.client, c.call, c.records, shared | dict(c.settings), c.partitions) for c in contenders
-    )
-    return Row(name, title, against, tuple(given), checks)
 
 
 def _ours(call: str, records: int, label: str = AIOPROD, **settings: Any) -> Contender:
@@ -123,10 +37,6 @@ def _aiokafka(call: str, records: int, label: str = AIOKAFKA, **settings: Any) -
     return Contender(label, "aiokafka", call, records, settings)
 
 
-def _cpu(bound: float, *against: str) -> Check:
-    return Check("cpu_us", "times", bound, against)
-
-
 def _nowait_rows() -> list[Row]:
     rows = []
     for size_kb in (16, 128):
@@ -139,20 +49,20 @@ def _nowait_rows() -> list[Row]:
         keyed = [_ours("send_nowait_keyed", 300_000), _confluent("produce_keyed", 300_000)]
         title = f"`send_nowait` + callback, {size_kb} KB batches"
         rows += [
-            _row(
+            row(
                 f"nowait-{size_kb}k",
                 title,
                 "confluent-kafka `produce` + callback",
                 callback,
-                _cpu(5, CONFLUENT),
+                cpu(5, CONFLUENT),
                 batch_size=size_kb * KB,
             ),
-            _row(
+            row(
                 f"keyed-{size_kb}k",
                 f"{title}, keyed (murmur2)",
                 "the same, `murmur2_random`",
                 keyed,
-                _cpu(4.8, CONFLUENT),
+                cpu(4.8, CONFLUENT),
                 batch_size=size_kb * KB,
                 keyed=True,
             ),
@@ -161,7 +71,7 @@ def _nowait_rows() -> list[Row]:
 
 
 def _threads_row() -> Row:
-    return _row(
+    return row(
         "nowait-threads",
         "`aioprod.sync`: `send_nowait` + callback in 32 threads, 16 KB batches",
         "confluent-kafka `produce` + callback in 32 threads",
@@ -170,7 +80,7 @@ def _threads_row() -> Row:
             Contender(INTERPRETED, "aioprod_sync", "send_nowait", 20_000, {"build": "interpreted"}),
             _confluent("produce_in_threads", 300_000),
         ],
-        _cpu(1, CONFLUENT),
+        cpu(1, CONFLUENT),
         batch_size=16 * KB,
     )
 
@@ -178,7 +88,7 @@ def _threads_row() -> Row:
 def _future_rows() -> list[Row]:
     aio_producer = Contender(AIO_PRODUCER, "confluent_aio", "produce_each", 30_000)
     return [
-        _row(
+        row(
             "submit-each",
             "`submit`, futures awaited one by one",
             "aiokafka `send`, futures awaited one by one",
@@ -187,11 +97,11 @@ def _future_rows() -> list[Row]:
                 _aiokafka("send_each", 100_000),
                 aio_producer,
             ],
-            _cpu(10, AIOKAFKA),
+            cpu(10, AIOKAFKA),
             beat="none",
         ),
         _tuned_row("submit-each", "`submit`, futures awaited one by one", "submit_each", "send_each", 12),
-        _row(
+        row(
             "submit-gather",
             "`submit`, `asyncio.gather`",
             "aiokafka `send`, `gather`",
@@ -200,19 +110,19 @@ def _future_rows() -> list[Row]:
                 _aiokafka("send_gathered", 100_000),
                 Contender(AIO_PRODUCER, "confluent_aio", "produce_gathered", 30_000),
             ],
-            _cpu(4, AIOKAFKA),
+            cpu(4, AIOKAFKA),
             beat="none",
         ),
         _tuned_row("submit-gather", "`submit`, `asyncio.gather`", "submit_gathered", "send_gathered", 4),
-        _row(
+        row(
             "tasks",
             "1000 tasks each awaiting `send`",
             "aiokafka `send_and_wait`",
             [*_builds_and_loops("tasks", 200_000), _aiokafka("tasks", 100_000)],
-            _cpu(5, AIOKAFKA),
+            cpu(5, AIOKAFKA),
             Check("p99_us", "times", 1, (AIOKAFKA,)),
         ),
-        _row(
+        row(
             "interpreted",
             "pure-Python build, `submit`",
             "aiokafka compiled",
@@ -224,12 +134,12 @@ def _future_rows() -> list[Row]:
 
 
 def _tuned_row(name: str, title: str, ours: str, theirs: str, bound: float) -> Row:
-    return _row(
+    return row(
         f"{name}-tuned",
         f"{title}, the collector set by `aioprod.tune()`",
         "aiokafka, the collector set in the same way",
         [_ours(ours, 200_000), _aiokafka(theirs, 100_000)],
-        _cpu(bound, AIOKAFKA),
+        cpu(bound, AIOKAFKA),
         tuned=True,
         beat="none",
     )
@@ -238,7 +148,7 @@ def _tuned_row(name: str, title: str, ours: str, theirs: str, bound: float) -> R
 def _bulk_rows() -> list[Row]:
     produce = _confluent("produce", 300_000)
     return [
-        _row(
+        row(
             "send-many",
             "`send_many`",
             "confluent-kafka `produce_batch` or `produce`, the better",
@@ -247,31 +157,38 @@ def _bulk_rows() -> list[Row]:
                 _confluent("produce_batch", 300_000, CONFLUENT_BATCH),
                 produce,
             ],
-            _cpu(14, CONFLUENT, CONFLUENT_BATCH),
+            cpu(14, CONFLUENT, CONFLUENT_BATCH),
         ),
-        _row(
+        row(
             "send-arrow",
             "`send_arrow`, 10,000 rows a batch",
             "confluent-kafka `produce`",
             [_ours("send_arrow", 1_000_000), produce],
-            _cpu(12, CONFLUENT),
+            cpu(12, CONFLUENT),
         ),
-        _row(
-            "send-arrow-keyed",
-            "`send_arrow`, 10,000 rows a batch, keyed",
-            "confluent-kafka `produce`, not keyed",
-            [
-                _ours("send_arrow", 1_000_000, keyed=True),
-                produce,
-                _confluent("produce_keyed", 300_000, CONFLUENT_KEYED, keyed=True),
-            ],
-            _cpu(9, CONFLUENT),
+        *(
+            row(
+                f"{name}-keyed",
+                f"{title}, keyed (murmur2)",
+                "confluent-kafka `produce_batch` or `produce`, keyed, the better",
+                [
+                    _ours(call, 1_000_000),
+                    _confluent("produce_batch", 300_000, CONFLUENT_BATCH),
+                    _confluent("produce_keyed", 300_000),
+                ],
+                cpu(bound, CONFLUENT, CONFLUENT_BATCH),
+                keyed=True,
+            )
+            for name, title, call, bound in (
+                ("send-many", "`send_many`", "send_many", 1),
+                ("send-arrow", "`send_arrow`, 10,000 rows a batch", "send_arrow", 9),
+            )
         ),
     ]
 
 
 def _idle_row() -> Row:
-    return _row(
+    return row(
         "idle",
         "idle, one `await send` at a time, defaults",
         "aiokafka `send_and_wait`",
@@ -283,7 +200,7 @@ def _idle_row() -> Row:
             _aiokafka("idle", 2000, f"{AIOKAFKA}, asyncio's loop", loop="asyncio"),
             Contender(AIO_PRODUCER, "confluent_aio", "idle", 1000),
         ],
-        _cpu(1 / 0.45, AIOKAFKA),
+        cpu(1 / 0.45, AIOKAFKA),
         Check("p50_us", "times", 1 / 0.8, (AIOKAFKA,)),
         Check("p99_us", "times", 1, (AIOKAFKA,)),
         linger_ms=None,
@@ -294,7 +211,7 @@ def _idle_row() -> Row:
 
 def _idempotence_row() -> Row:
     with_it, without = "aioprod, idempotent", "aioprod, not idempotent"
-    return _row(
+    return row(
         "idempotence",
         "`send_nowait` + callback, 16 KB batches, idempotent",
         "the same producer without idempotence",
@@ -309,35 +226,35 @@ def _idempotence_row() -> Row:
 
 def _compression_rows() -> list[Row]:
     return [
-        _row(
+        row(
             f"{codec}-{size_kb}k",
             f"{size_kb} KB values, {codec}",
             "confluent-kafka `produce` + callback",
             [_ours("send_nowait", records), _confluent("produce", records)],
-            _cpu(1, CONFLUENT),
+            cpu(1, CONFLUENT),
             compression=codec,
             value_size=size_kb * KB,
         )
         for size_kb, records in ((1, 50_000), (10, 10_000), (100, 2_000))
         for codec in ("lz4", "zstd")
     ] + [
-        _row(
+        row(
             "plain-1k",
             "1 KB values, not compressed",
             "confluent-kafka `produce` + callback",
             [_ours("send_nowait", 100_000), _confluent("produce", 100_000)],
-            _cpu(1.5, CONFLUENT),
+            cpu(1.5, CONFLUENT),
             value_size=KB,
         )
     ]
 
 
 def _limit_rows() -> list[Row]:
-    full = {"compression": "gzip", "gzip_level": 9, "batch_size": 1_000_000, "beat": "turn"}
+    full: dict[str, Any] = {"compression": "gzip", "gzip_level": 9, "batch_size": 1_000_000, "beat": "turn"}
     gap_labels = ("aioprod send_nowait", "aioprod send_many")
     many, few = f"aioprod, {MANY_PARTITIONS:,} partitions", f"aioprod, {FEW_PARTITIONS} partitions"
     return [
-        _row(
+        row(
             "partitions",
             "10,000 partitions of 1,000 topics",
             "the same producer with 10 partitions",
@@ -348,7 +265,7 @@ def _limit_rows() -> list[Row]:
             Check("cpu_us", "within", 1.3, (few,), (many,)),
             batch_size=16 * KB,
         ),
-        _row(
+        row(
             "loop-gap",
             "largest loop gap, gzip level 9, 1 MB batches",
             "thread CPU time between two turns of the loop",
@@ -360,7 +277,7 @@ def _limit_rows() -> list[Row]:
             Check("gap_ms", "limit", 10, (), gap_labels),
             **full,
         ),
-        _row(
+        row(
             "memory",
             "peak memory, 2 million records, 32 MB buffer",
             "confluent-kafka `produce` + callback",
@@ -371,18 +288,60 @@ def _limit_rows() -> list[Row]:
     ]
 
 
-ROWS: Final[dict[str, Row]] = {
-    row.name: row
-    for row in (
-        *_nowait_rows(),
-        _threads_row(),
-        *_future_rows(),
-        *_bulk_rows(),
-        _idle_row(),
-        _idempotence_row(),
-        *_compression_rows(),
-        *_limit_rows(),
-    )
-}
-"""In the order in which they run and are shown: 10,000 partitions come late, as the broker keeps them."""
-assert ROUND % SLICE == 0
+def _tls_rows() -> list[Row]:
+    """The same work, which both clients' libraries encrypt alike."""
+    shared: dict[str, Any] = {"brokers": ("tls",)}
+    return [
+        row(
+            "nowait-tls",
+            "`send_nowait` + callback over TLS",
+            "confluent-kafka `produce` + callback",
+            [_ours("send_nowait", 300_000), _confluent("produce", 300_000)],
+            cpu(3, CONFLUENT),
+            **shared,
+        ),
+        row(
+            "plain-1k-tls",
+            "1 KB values over TLS, not compressed",
+            "confluent-kafka `produce` + callback",
+            [_ours("send_nowait", 100_000), _confluent("produce", 100_000)],
+            cpu(2, CONFLUENT),
+            value_size=KB,
+            **shared,
+        ),
+        row(
+            "send-many-tls",
+            "`send_many` over TLS",
+            "confluent-kafka `produce_batch` or `produce`, the better",
+            [
+                _ours("send_many", 1_000_000),
+                _confluent("produce_batch", 300_000, CONFLUENT_BATCH),
+                _confluent("produce", 300_000),
+            ],
+            cpu(4, CONFLUENT, CONFLUENT_BATCH),
+            **shared,
+        ),
+        row(
+            "submit-each-tls",
+            "`submit` over TLS, futures awaited one by one",
+            "aiokafka `send`, futures awaited one by one",
+            [_ours("submit_each", 200_000), _aiokafka("send_each", 100_000)],
+            cpu(1, AIOKAFKA),
+            beat="none",
+            **shared,
+        ),
+    ]
+
+
+SENDING: Final = (
+    *_nowait_rows(),
+    _threads_row(),
+    *_future_rows(),
+    *_bulk_rows(),
+    _idle_row(),
+    _idempotence_row(),
+    *_compression_rows(),
+    *_tls_rows(),
+    *_limit_rows(),
+)
+"""In the order in which they run: 10,000 partitions come late, as the broker keeps them."""

@@ -1,1 +1,0 @@
-"""The CPU time of reading: `python -m benchmarks.readers`."""
