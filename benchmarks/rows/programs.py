@@ -24,7 +24,7 @@ def _produce_row(size: int) -> Row:
             Contender(AIOPROD, "programs", "aioprod_produce", LINES),
             Contender(KCAT, "programs", "kcat", LINES, needs="kcat"),
         ],
-        cpu(1, KCAT),
+        cpu(1.2, KCAT),
         value_size=size,
         batch_size=None,
         linger_ms=None,

@@ -13,6 +13,7 @@ from tests.support.builds import builds
 
 COMPARED = {
     "test_arrow.py": ("arrow.columns", "core.bulk_columns"),
+    "test_compat.py": ("compat.aiokafka.batch",),
     "test_core.py": (
         "core.accumulator",
         "core.batch",

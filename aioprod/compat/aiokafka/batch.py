@@ -75,6 +75,7 @@ class BatchBuilder:
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._closed = False
+        self._full_position = PREFIX + self._size_max
         self.encoded = RecordBatchBuilder(_buffer(min(_SMALL, self._size_max)))
 
     def append(
@@ -86,24 +87,32 @@ class BatchBuilder:
         """
         if self._closed:
             return None
-        key_bytes = in_bytes("key", key if self._key_serializer is None else self._key_serializer(key))
-        value_bytes = in_bytes("value", value if self._value_serializer is None else self._value_serializer(value))
-        at_ms = in_milliseconds(timestamp)
+        if self._key_serializer is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(value)
+        if key is not None and type(key) is not bytes:
+            key = in_bytes("key", key)
+        if value is not None and type(value) is not bytes:
+            value = in_bytes("value", value)
+        at_ms = int(time.time() * 1000) if timestamp is None else in_milliseconds(timestamp)
         encoded = encode_headers(list(headers)) if headers else NO_HEADERS
-        size = self._append(at_ms, key_bytes, value_bytes, encoded)
+        builder = self.encoded
+        count = builder.count
+        size = 0
+        if builder.position < self._full_position or not count:
+            size = builder.append(at_ms, key, value, encoded) or self._append_grown(at_ms, key, value, encoded)
         if not size:
             self.close()
             return None
-        return BatchRecordMetadata(self.encoded.count - 1, None, size, at_ms)
+        return BatchRecordMetadata(count, None, size, at_ms)
 
-    def _append(self, at_ms: int, key: bytes | None, value: bytes | None, headers: bytes) -> int:
+    def _append_grown(self, at_ms: int, key: bytes | None, value: bytes | None, headers: bytes) -> int:
+        """Take a record for which the buffer is too small, unless that can grow no more."""
         builder = self.encoded
-        if builder.size >= self._size_max and builder.count:
-            return 0
-        size = builder.append(at_ms, key, value, headers)
         held = len(builder.buffer) - PREFIX - _TAIL
-        if size or (builder.count and held >= self._size_max):
-            return size
+        if builder.count and held >= self._size_max:
+            return 0
         bound = record_size_bound(key, value, headers)
         first = HEADER + bound if builder.count == 0 else 0
         builder.grow(_buffer(max(min(max(builder.size + bound, 2 * held), self._size_max), first)))
