@@ -8,9 +8,3 @@ cdef class RecordMetadata:
     cdef readonly str topic
     cdef readonly int partition, serialized_key_size, serialized_value_size
     cdef readonly long long offset, timestamp
-
-
-@cython.locals(metadata=RecordMetadata)
-cpdef RecordMetadata record_metadata(
-    str topic, int partition, long long offset, long long timestamp, int key_size, int value_size
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["RecordMetadata", "record_metadata"]
+__all__ = ["RecordMetadata"]
 
 
 class RecordMetadata:
@@ -62,17 +62,3 @@ class RecordMetadata:
             f"timestamp={self.timestamp}, serialized_key_size={self.serialized_key_size}, "
             f"serialized_value_size={self.serialized_value_size})"
         )
-
-
-def record_metadata(
-    topic: str, partition: int, offset: int, timestamp: int, key_size: int, value_size: int
-) -> RecordMetadata:
-    """A new `RecordMetadata`: where it is compiled, without the cost of a Python call."""
-    metadata = RecordMetadata.__new__(RecordMetadata)
-    metadata.topic = topic
-    metadata.partition = partition
-    metadata.offset = offset
-    metadata.timestamp = timestamp
-    metadata.serialized_key_size = key_size
-    metadata.serialized_value_size = value_size
-    return metadata

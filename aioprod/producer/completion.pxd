@@ -1,7 +1,7 @@
 cimport cython
 
 from aioprod.core.batch cimport Batch
-from aioprod.record_metadata cimport RecordMetadata, record_metadata
+from aioprod.record_metadata cimport RecordMetadata
 from aioprod.records.cursor cimport RecordCursor
 
 
@@ -17,6 +17,6 @@ cdef class Completion:
 
     cpdef Py_ssize_t next_index(self) except -1
     cpdef RecordCursor step(self)
-    @cython.locals(cursor=RecordCursor)
+    @cython.locals(cursor=RecordCursor, metadata=RecordMetadata)
     cpdef RecordMetadata metadata(self)
     cpdef record(self)
