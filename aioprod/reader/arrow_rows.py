@@ -6,7 +6,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import ConfigError, UsageError
-from aioprod.reader.fetching import FetchedBatch, naming
+from aioprod.reader.fetching import FetchedBatch
+from aioprod.reader.naming import naming
 from aioprod.records.table import RecordTable, TableReader
 from aioprod.types import TopicPartition
 

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 from aioprod.errors import AioprodError, BrokerError, ConfigError, CorruptRecordError, ErrorCode, UnknownTopicError
 from aioprod.reader import FetchedBatch, Reader
 from aioprod.reader.arrow_columns import HEADERS, MS, Repeated, bytes_array, headers_array, plain_array
-from aioprod.reader.fetching import naming
+from aioprod.reader.naming import naming
 from aioprod.records.table import RecordColumns, RecordTable, TableReader
 from aioprod.spark import worker
 from aioprod.spark.offsets import lost
