@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from aioprod.consumed_record import ConsumedRecord
 from aioprod.errors import ProtocolError
-from aioprod.reader.naming import named, naming
+from aioprod.reader.naming import Naming, named
 from aioprod.records.parser import ParsedBatch, RecordReader
 from aioprod.types import TopicPartition
 
@@ -21,7 +21,7 @@ class ConsumedRecords:
     __slots__ = ("_decoded", "_end", "_failure", "_is_left", "_partition", "_reader", "_start", "_taken", "_topic")
 
     def __init__(self, tp: TopicPartition, batch: ParsedBatch, start: int, end: int) -> None:
-        with naming(tp):
+        with Naming(tp):
             self._reader = RecordReader(batch)
         self._topic, self._partition = tp
         self._start = start

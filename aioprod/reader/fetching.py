@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -17,11 +16,10 @@ from aioprod.messages.fetch import AbortedTransaction, FetchPartition, FetchTopi
 from aioprod.reader.consumed_records import ConsumedRecords
 from aioprod.reader.fetch_session import NO_SESSION_EPOCH, FetchSession, Plan
 from aioprod.reader.leaders import Answer, LeaderRequests
-from aioprod.reader.naming import naming
+from aioprod.reader.naming import Naming
 from aioprod.reader.position import ENDLESS, Position
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, may_exceed, parse_batches
-from aioprod.records.layout import CODEC_MASK
 from aioprod.types import TopicPartition
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.frame import FRAME_SIZE_MAX
@@ -79,7 +77,7 @@ class FetchedBatch(NamedTuple):
 
     def records(self) -> Iterator[ParsedRecord]:
         """The records from `start` to `end`; raises CorruptRecordError as `ParsedBatch.records` does."""
-        with naming(self.tp):
+        with Naming(self.tp):
             for record in self.batch.records():
                 if self.start <= record.offset < self.end:
                     yield record
@@ -94,9 +92,9 @@ async def decompressed(fetched: FetchedBatch) -> FetchedBatch:
     if not fetched.is_large:
         return fetched
     batch = fetched.batch
-    with naming(fetched.tp):
+    with Naming(fetched.tp):
         data = await asyncio.to_thread(decompress, batch.codec, batch.payload, batch.decompressed_max)
-    return fetched._replace(batch=replace(batch, attributes=batch.attributes & ~CODEC_MASK, payload=memoryview(data)))
+    return fetched._replace(batch=batch.unpacked(data))
 
 
 class Fetching:
@@ -232,7 +230,7 @@ class Fetching:
 
     def _visible(self, one: Position, records: Buffer, aborted: Iterable[AbortedTransaction]) -> Iterator[FetchedBatch]:
         hidden = _Hidden(aborted)
-        with naming(one.tp):
+        with Naming(one.tp):
             for batch in parse_batches(records, verify_crc=self._config.check_crcs):
                 hides = hidden.hides(batch)
                 start = one.offset

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from aioprod.errors import ProtocolError
 from aioprod.types import TopicPartition
 
-__all__ = ["named", "naming"]
+__all__ = ["Naming", "named"]
 
 
 def named(error: ProtocolError, tp: TopicPartition) -> ProtocolError:
@@ -19,10 +18,19 @@ def named(error: ProtocolError, tp: TopicPartition) -> ProtocolError:
     return found
 
 
-@contextmanager
-def naming(tp: TopicPartition) -> Iterator[None]:
-    """Name the partition in errors about its bytes."""
-    try:
-        yield
-    except ProtocolError as error:
-        raise named(error, tp) from error
+class Naming:
+    """Names the partition in errors about its bytes that are raised in a `with` block."""
+
+    __slots__ = ("_tp",)
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self._tp = tp
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, ProtocolError):
+            raise named(error, self._tp)
