@@ -11,9 +11,10 @@ import contextlib
 import gc
 import logging
 import math
+import struct
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Self
 from unittest import mock
@@ -22,6 +23,8 @@ from aioprod import Producer
 from aioprod.core.transactions import TransactionState
 from aioprod.errors import ErrorCode, UnknownOutcomeError
 from aioprod.messages import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from aioprod.records.layout import PRODUCER_EPOCH, RECORD_COUNT
+from aioprod.records.parser import parse_batches
 from aioprod.testing.fake import FakeCluster
 from aioprod.testing.fake.handlers.table import HANDLERS
 from aioprod.testing.fake.state.transactions import State
@@ -207,7 +210,9 @@ class Run:
                 ours.next_sequence, ours.epoch = last + 1 & 0x7FFFFFFF, epoch
                 # A leader that reads its log again has to find the same there.
                 (stored,) = theirs.log
-                batch = replace(stored.batch, producer_epoch=epoch, base_sequence=last)
+                stamp = struct.pack(">hi", epoch, last)
+                data = stored.data[:PRODUCER_EPOCH] + stamp + stored.data[RECORD_COUNT:]
+                (batch,) = parse_batches(data, verify_crc=False)
                 theirs.log[0] = stored._replace(batch=batch)
                 theirs.producers.of(ours.producer_id).append(batch, batch.base_offset)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioprod.group.fetch_buffer import FetchBuffer, OpenBatch
+from aioprod.group.fetch_buffer import FetchBuffer
+from aioprod.group.open_batch import OpenBatch
 from aioprod.reader.arrow_rows import ArrowRows, opened
 
 if TYPE_CHECKING:

@@ -2,61 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-from aioprod.reader.fetching import FetchedBatch, decompressed
-from aioprod.records.table import TableReader
+from aioprod.group.open_batch import OpenBatch
+from aioprod.reader.fetching import FetchedBatch
 from aioprod.types import ConsumedRecord, TopicPartition
 
-__all__ = ["FetchBuffer", "OpenBatch"]
-
-
-@dataclass(slots=True, eq=False)
-class OpenBatch:
-    """A batch whose records are being returned, or were until its partition was paused; `offset` is the next one.
-
-    A large batch is decompressed by the task `decompressing` before it has `records`, or a `reader` into Arrow columns.
-    `record` was taken from the records and is being deserialized.
-    """
-
-    fetched: FetchedBatch
-    offset: int
-    decompressing: asyncio.Task[FetchedBatch] | None = None
-    records: Iterator[ConsumedRecord] | None = None
-    record: ConsumedRecord | None = None
-    reader: TableReader | None = None
-
-    @property
-    def to_read(self) -> FetchedBatch:
-        """What is left of the batch, decompressed if it is large; raises what the decompression has raised."""
-        fetched = self.fetched if self.decompressing is None else self.decompressing.result()
-        return fetched._replace(start=self.offset)
-
-    def decompress(self) -> asyncio.Task[FetchedBatch]:
-        """The task that decompresses a large batch, which begins with the first call."""
-        if self.decompressing is None:
-            self.decompressing = asyncio.get_running_loop().create_task(decompressed(self.fetched))
-            self.decompressing.add_done_callback(_retrieve_exception)
-        return self.decompressing
-
-    def release(self) -> None:
-        """Forget what a large batch was decompressed to: it is decompressed again when more of it is read."""
-        if self.decompressing is not None:
-            self.decompressing = self.records = self.record = self.reader = None
-
-    @property
-    def tp(self) -> TopicPartition:
-        """Its partition."""
-        return self.fetched.tp
-
-
-def _retrieve_exception(future: asyncio.Future[FetchedBatch]) -> None:
-    """Retrieve the exception of a future that may have no waiter, so that asyncio does not log it."""
-    if not future.cancelled():
-        future.exception()
+__all__ = ["FetchBuffer"]
 
 
 class FetchBuffer:
@@ -97,7 +50,7 @@ class FetchBuffer:
                 self.current = self._paused_batches.pop(index)
                 return self.current
         for fetched in self._batches:
-            one = OpenBatch(fetched, fetched.start)
+            one = OpenBatch(fetched)
             if fetched.tp not in self.paused:
                 self.current = one
                 return one
@@ -169,18 +122,11 @@ class FetchBuffer:
         self._gathered.setdefault(tp, deque()).append(record)
         self.ready += 1
 
-    def gather_from(self, batch: OpenBatch, records: Iterator[ConsumedRecord]) -> None:
-        """Add these records of the current batch to the list; what they raise is raised after those before it."""
-        gathered = self._gathered.setdefault(batch.tp, deque())
-        before = len(gathered)
-        try:
-            gathered.extend(records)
-        finally:
-            if added := len(gathered) - before:
-                self.ready += added
-                batch.offset = gathered[-1].offset + 1
-            if not gathered:
-                del self._gathered[batch.tp]
+    def gather_from(self, batch: OpenBatch, records: list[ConsumedRecord]) -> None:
+        """Add these records of the current batch to the list."""
+        self._gathered.setdefault(batch.tp, deque()).extend(records)
+        self.ready += len(records)
+        batch.offset = records[-1].offset + 1
 
     def take(self, max_records: int) -> list[ConsumedRecord]:
         """Remove and return up to `max_records` gathered records, partition by partition."""

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.group.arrow_gathering import ArrowGathering
-from aioprod.group.fetch_buffer import FetchBuffer, OpenBatch
+from aioprod.group.at_hand import AtHand
+from aioprod.group.fetch_buffer import FetchBuffer
 from aioprod.group.fetch_positions import FetchPositions
 from aioprod.group.offsets import reset_time
+from aioprod.group.open_batch import OpenBatch
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.net.session import Session
+from aioprod.reader.consumed_records import ConsumedRecords
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import Fetching, log_end_offsets, out_of_range
 from aioprod.reader.leaders import LeaderRequests, PendingPartition
@@ -58,7 +60,9 @@ class Fetcher:
         key_deserializer: Any = None,
         value_deserializer: Any = None,
     ) -> None:
-        self.records_returned = self.bytes_fetched = self.responses = 0
+        self.at_hand = AtHand()
+        self.bytes_fetched = self.responses = 0
+        self._returned = 0
         self._session = session
         self._isolation_level = isolation_level(isolation)
         self._fetching = Fetching(self._isolation_level, config, sessions=True)
@@ -99,6 +103,7 @@ class Fetcher:
 
         Paused partitions stay paused.
         """
+        self.at_hand.withdraw()
         for tp, offset in positions.items():
             if tp in self._positions:
                 self._positions.remove(tp)
@@ -108,6 +113,7 @@ class Fetcher:
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no more records of these partitions."""
+        self.at_hand.withdraw()
         dropped = tuple(partitions)
         for tp in dropped:
             self._positions.remove(tp)
@@ -118,6 +124,7 @@ class Fetcher:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Neither fetch these partitions nor return their records; records that were fetched are kept."""
+        self.at_hand.withdraw()
         self._buffer.pause(partitions)
         self._positions.changed()
         self._session.notify()
@@ -159,27 +166,23 @@ class Fetcher:
 
     # --- records
 
+    @property
+    def records_returned(self) -> int:
+        """How many records were returned, those at hand included."""
+        return self._returned + self.at_hand.returned
+
     def interrupt(self) -> None:
         """Make the call of `next` that waits, or else the next one, return None."""
+        self.at_hand.withdraw()
         self._is_interrupted = True
         self._session.notify()
 
-    def available(self, now: float) -> ConsumedRecord | None:
-        """What `next` would return without waiting; None if no record is decoded, or something else is due first.
-
-        `next` costs a coroutine for each step, and that is more than it costs to decode a record. Raises
-        CorruptRecordError.
-        """
+    def offer(self, until: float) -> None:
+        """Have `at_hand` give the next records, if they need no deserializer, until the slice ends, or `until`."""
         batch = self._buffer.current
-        if batch is None or batch.records is None or self._buffer.ready or not self._deserializers.is_plain:
-            return None
-        if self._is_interrupted or now >= self._slice_end:
-            return None
-        record = self._next_of(batch, batch.records)
-        if record is not None:
-            batch.offset = record.offset + 1
-            self.records_returned += 1
-        return record
+        is_next = batch is not None and not self._buffer.ready and not self._is_interrupted
+        if batch is not None and is_next and self._deserializers.is_plain:
+            self.at_hand.offer(batch, self._session.clock, min(until, self._slice_end))
 
     async def next(self) -> ConsumedRecord | None:
         """The next record of any partition, None after `interrupt`; a call that is cancelled loses nothing.
@@ -195,7 +198,7 @@ class Fetcher:
         if record is None:
             self._is_interrupted = False
         else:
-            self.records_returned += 1
+            self._returned += 1
         return record
 
     async def next_list(self, max_records: int, max_wait_s: float) -> list[ConsumedRecord] | None:
@@ -232,7 +235,7 @@ class Fetcher:
                 timer.cancel()
         self._gathered_at, self._is_due = None, False
         records = buffer.take(max_records)
-        self.records_returned += len(records)
+        self._returned += len(records)
         return records
 
     @property
@@ -270,7 +273,7 @@ class Fetcher:
             self._buffer.put_back()
         self._gathered_at, self._is_due = None, False
         found = arrow.take()
-        self.records_returned += found.num_rows
+        self._returned += found.num_rows
         return found
 
     async def _gather(self, arrow: ArrowGathering) -> bool:
@@ -309,10 +312,12 @@ class Fetcher:
         if batch is None or batch.records is None or not self._deserializers.is_plain:
             return
         try:
-            self._buffer.gather_from(batch, islice(batch.records, min(room, _RUN)))
+            records = batch.records.some(min(room, _RUN))
         except ProtocolError as error:
             self._fetch_again(batch, error)
             raise
+        if records:
+            self._buffer.gather_from(batch, records)
 
     def _timer(self, max_wait_s: float) -> asyncio.TimerHandle:
         """Start the timer of the list; its time runs from the first record, also over calls that were cancelled."""
@@ -363,10 +368,10 @@ class Fetcher:
             self._slice_end = self._session.clock() + SLICE_S
             await asyncio.sleep(0)
 
-    def _next_of(self, batch: OpenBatch, records: Iterator[ConsumedRecord]) -> ConsumedRecord | None:
+    def _next_of(self, batch: OpenBatch, records: ConsumedRecords) -> ConsumedRecord | None:
         """The next record of the batch, None at its end."""
         try:
-            return next(records, None)
+            return records.next()
         except ProtocolError as error:
             self._fetch_again(batch, error)
             raise

@@ -107,6 +107,7 @@ class Member(PartitionCalls, MemberLacks):
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
         )
+        self._at_hand = self._fetcher.at_hand
         self._metrics = measured(self._fetcher)
         self._background = BackgroundTask(self._fetcher)
         self._gate = self._background.gate
@@ -235,17 +236,15 @@ class Member(PartitionCalls, MemberLacks):
         Raises the error that has ended the member (BrokerError, AuthorizationError, ...), what a callback raised,
         errors of records (CorruptRecordError, SerializationError), and StopAsyncIteration when the member is closed.
         """
-        # Most records were decoded with the one before, and nothing has happened since. What `_poll` checks besides is
-        # noticed when the fetcher's slice ends, after milliseconds.
-        gate = self._gate
-        now = self._session.clock()
-        if now < self._polled_at + _POLL_NOTED_S and gate.is_quiet() and not self._background.errors:
-            gate.is_processing = False
-            record = self._fetcher.available(now)
-            if record is not None:
-                gate.is_processing = True
-                return record
-        return await self._poll(self._fetcher.next)
+        record = self._at_hand.take()
+        if record is not None:
+            return record
+        record = await self._poll(self._fetcher.next)
+        # Most records are decoded with the one before. What `_poll` checks besides is noticed when the fetcher's slice
+        # ends, after milliseconds.
+        if self._gate.is_quiet and not self._background.errors:
+            self._fetcher.offer(self._polled_at + _POLL_NOTED_S)
+        return record
 
     def batches(self, max_records: int = 500, max_wait_ms: float = 500.0) -> Batches[list[ConsumedRecord]]:
         """The records in lists: an asynchronous iterator over `list[ConsumedRecord]`.

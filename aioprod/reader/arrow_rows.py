@@ -6,7 +6,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.errors import ConfigError, UsageError
-from aioprod.reader.fetching import FetchedBatch, naming
+from aioprod.reader.fetching import FetchedBatch
+from aioprod.reader.naming import Naming
 from aioprod.records.table import RecordTable, TableReader
 from aioprod.types import TopicPartition
 
@@ -54,7 +55,7 @@ def _columns() -> ModuleType:
 
 def opened(fetched: FetchedBatch) -> TableReader:
     """The reader of a batch, which is decompressed here if it is not yet; raises CorruptRecordError."""
-    with naming(fetched.tp):
+    with Naming(fetched.tp):
         return TableReader(fetched.batch, fetched.start, fetched.end)
 
 
@@ -84,7 +85,7 @@ class ArrowRows:
         """
         before = self._table.rows
         try:
-            with naming(tp):
+            with Naming(tp):
                 return reader.read(self._table, _STEP)
         finally:
             if read := self._table.rows - before:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
 from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -15,14 +13,14 @@ from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchPartition, FetchTopic, ForgottenTopic, PartitionData
+from aioprod.reader.consumed_records import ConsumedRecords
 from aioprod.reader.fetch_session import NO_SESSION_EPOCH, FetchSession, Plan
 from aioprod.reader.leaders import Answer, LeaderRequests
+from aioprod.reader.naming import Naming
 from aioprod.reader.position import ENDLESS, Position
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, may_exceed, parse_batches
-from aioprod.records.layout import CODEC_MASK
-from aioprod.records.parser import RecordReader
-from aioprod.types import ConsumedRecord, TopicPartition
+from aioprod.types import TopicPartition
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.frame import FRAME_SIZE_MAX
 from aioprod.wire.schema import ZERO_UUID
@@ -34,7 +32,6 @@ __all__ = [
     "answer_size_max",
     "decompressed",
     "log_end_offsets",
-    "naming",
     "out_of_range",
 ]
 
@@ -80,28 +77,14 @@ class FetchedBatch(NamedTuple):
 
     def records(self) -> Iterator[ParsedRecord]:
         """The records from `start` to `end`; raises CorruptRecordError as `ParsedBatch.records` does."""
-        with naming(self.tp):
+        with Naming(self.tp):
             for record in self.batch.records():
                 if self.start <= record.offset < self.end:
                     yield record
 
-    def consumed(self) -> Iterator[ConsumedRecord]:
+    def consumed(self) -> ConsumedRecords:
         """The same records as `ConsumedRecord`s; some are decoded at a time."""
-        topic, partition = self.tp
-        with naming(self.tp):
-            reader = RecordReader(self.batch)
-        is_left = True
-        while is_left:
-            found: list[ConsumedRecord] = []
-            failure: ProtocolError | None = None
-            try:
-                with naming(self.tp):
-                    is_left = reader.consume(found, topic, partition, self.start, self.end)
-            except ProtocolError as error:
-                failure = error
-            yield from found
-            if failure is not None:
-                raise failure
+        return ConsumedRecords(self.tp, self.batch, self.start, self.end)
 
 
 async def decompressed(fetched: FetchedBatch) -> FetchedBatch:
@@ -109,9 +92,9 @@ async def decompressed(fetched: FetchedBatch) -> FetchedBatch:
     if not fetched.is_large:
         return fetched
     batch = fetched.batch
-    with naming(fetched.tp):
+    with Naming(fetched.tp):
         data = await asyncio.to_thread(decompress, batch.codec, batch.payload, batch.decompressed_max)
-    return fetched._replace(batch=replace(batch, attributes=batch.attributes & ~CODEC_MASK, payload=memoryview(data)))
+    return fetched._replace(batch=batch.unpacked(data))
 
 
 class Fetching:
@@ -247,7 +230,7 @@ class Fetching:
 
     def _visible(self, one: Position, records: Buffer, aborted: Iterable[AbortedTransaction]) -> Iterator[FetchedBatch]:
         hidden = _Hidden(aborted)
-        with naming(one.tp):
+        with Naming(one.tp):
             for batch in parse_batches(records, verify_crc=self._config.check_crcs):
                 hides = hidden.hides(batch)
                 start = one.offset
@@ -324,13 +307,3 @@ def _no_records_error(one: Position, row: PartitionData | None) -> AioprodError:
         f"its leader has nothing from offset {one.offset} {up_to}, with a high watermark of {row.high_watermark} "
         f"and a last stable offset of {row.last_stable_offset}."
     )
-
-
-@contextmanager
-def naming(tp: TopicPartition) -> Iterator[None]:
-    """Name the partition in errors about its bytes."""
-    try:
-        yield
-    except ProtocolError as error:
-        text = f"Partition {tp.partition} of topic {tp.topic!r} can't be read: {error.message}"
-        raise type(error)(text, hint=error.hint) from error

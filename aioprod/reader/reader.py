@@ -34,6 +34,9 @@ __all__ = ["SLICE_S", "Reader", "read"]
 _FIXED: Final = 0
 """The version of the positions that are read: none is added later."""
 
+_RUN: Final = 1000
+"""At most so many records of a list that were decoded together: all of them."""
+
 SLICE_S: Final = 0.005
 """The longest time for which decoding records may block the event loop."""
 
@@ -152,11 +155,13 @@ class Reader(SessionUser):
             batches = await stack.enter_async_context(aclosing(self._batches(selection)))
             slice_end = clock() + SLICE_S
             async for fetched in batches:
-                for record in (await decompressed(fetched)).consumed():
-                    if clock() >= slice_end:
-                        await asyncio.sleep(0)
-                        slice_end = clock() + SLICE_S
-                    yield record if is_plain else await self._deserializers.applied(record)
+                records = (await decompressed(fetched)).consumed()
+                while some := records.some(_RUN):
+                    for record in some:
+                        if clock() >= slice_end:
+                            await asyncio.sleep(0)
+                            slice_end = clock() + SLICE_S
+                        yield record if is_plain else await self._deserializers.applied(record)
 
     async def _arrow(self, selection: Selection, rows: ArrowRows) -> AsyncGenerator[pa.RecordBatch, None]:
         failure: AioprodError | None = None

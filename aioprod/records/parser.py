@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -64,13 +63,41 @@ class ParsedRecord(NamedTuple):
         return shown_record(self, self._fields)
 
 
-@dataclass(frozen=True, slots=True)
 class ParsedBatch:
-    """The header of one record batch, and its records on demand.
+    """The header of one record batch, and its records on demand; made by `parse_batches`.
 
     `payload` is what follows the header, compressed or not: a view of the bytes that were given to `parse_batches`,
     which must not change while the batch is in use. `size` counts header and payload.
     """
+
+    __match_args__ = (
+        "base_offset",
+        "partition_leader_epoch",
+        "attributes",
+        "last_offset_delta",
+        "base_timestamp",
+        "max_timestamp",
+        "producer_id",
+        "producer_epoch",
+        "base_sequence",
+        "count",
+        "size",
+    )
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "count",
+        "decompressed_max",
+        "last_offset_delta",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "payload",
+        "producer_epoch",
+        "producer_id",
+        "size",
+    )
 
     base_offset: int
     partition_leader_epoch: int
@@ -83,8 +110,41 @@ class ParsedBatch:
     base_sequence: int
     count: int
     size: int
-    payload: memoryview = field(repr=False)
-    decompressed_max: int = field(repr=False)
+    payload: memoryview
+    decompressed_max: int
+
+    def __repr__(self) -> str:
+        return shown_record(self, self.__match_args__)
+
+    def placed(self, base_offset: int) -> ParsedBatch:
+        """The same batch at another offset."""
+        batch = self._copy()
+        batch.base_offset = base_offset
+        return batch
+
+    def unpacked(self, data: Buffer) -> ParsedBatch:
+        """The same batch with these bytes of its records, which are not compressed any more."""
+        batch = self._copy()
+        batch.attributes &= ~layout.CODEC_MASK
+        batch.payload = memoryview(data)
+        return batch
+
+    def _copy(self) -> ParsedBatch:
+        batch = ParsedBatch.__new__(ParsedBatch)
+        batch.base_offset = self.base_offset
+        batch.partition_leader_epoch = self.partition_leader_epoch
+        batch.attributes = self.attributes
+        batch.last_offset_delta = self.last_offset_delta
+        batch.base_timestamp = self.base_timestamp
+        batch.max_timestamp = self.max_timestamp
+        batch.producer_id = self.producer_id
+        batch.producer_epoch = self.producer_epoch
+        batch.base_sequence = self.base_sequence
+        batch.count = self.count
+        batch.size = self.size
+        batch.payload = self.payload
+        batch.decompressed_max = self.decompressed_max
+        return batch
 
     @property
     def codec(self) -> int:
@@ -179,16 +239,20 @@ class RecordWalk(FieldReader):
         data = batch.decompressed()
         FieldReader.__init__(self, data, 0, len(data))
         self._limit = len(data)
+        self._go_to_start(batch)
+
+    def _go_to_start(self, batch: ParsedBatch) -> None:
         self._base_offset = batch.base_offset
         self._last_offset_delta = batch.last_offset_delta
         self._previous_delta = -1
         self._offset_delta = -1
-        self._base_timestamp = batch.base_timestamp
+        base = batch.base_timestamp
+        self._base_timestamp = base
         self._max_timestamp = batch.max_timestamp
         self._timestamp_delta = 0
         # Within these a timestamp has no more than 64 bits.
-        self._delta_min = _INT64_MIN - min(batch.base_timestamp, 0)
-        self._delta_max = _INT64_MAX - max(batch.base_timestamp, 0)
+        self._delta_min = _INT64_MIN - min(base, 0)
+        self._delta_max = _INT64_MAX - max(base, 0)
         self._is_log_append_time = batch.is_log_append_time
         self._key_start = self._value_start = 0
         self._key_size = self._value_size = -1
@@ -353,41 +417,30 @@ def parse_batches(
 
 
 def _parse_batch(view: memoryview, verify_crc: bool, decompressed_max: int) -> ParsedBatch:
+    batch = ParsedBatch.__new__(ParsedBatch)
     (
-        base_offset,
+        batch.base_offset,
         _,
-        partition_leader_epoch,
+        batch.partition_leader_epoch,
         _,
         crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
+        batch.attributes,
+        batch.last_offset_delta,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.count,
     ) = _HEADER.unpack_from(view)
+    batch.size = len(view)
+    batch.payload = view[layout.HEADER :]
+    batch.decompressed_max = _CONTROL_SIZE_MAX if batch.is_control else decompressed_max
+    base_offset, delta, count = batch.base_offset, batch.last_offset_delta, batch.count
     if verify_crc and crc32c(view[layout.ATTRIBUTES :]) != crc:
         raise CorruptRecordError(f"The checksum of the batch at offset {base_offset} does not match its bytes.")
-    if base_offset < 0 or not 0 <= last_offset_delta < _INT64_MAX - base_offset:
-        raise CorruptRecordError(f"A batch covers {last_offset_delta} offsets after {base_offset}.")
-    if not 0 <= count <= last_offset_delta + 1:
-        raise CorruptRecordError(
-            f"The batch at offset {base_offset} declares {count} records for {last_offset_delta + 1} offsets."
-        )
-    return ParsedBatch(
-        base_offset=base_offset,
-        partition_leader_epoch=partition_leader_epoch,
-        attributes=attributes,
-        last_offset_delta=last_offset_delta,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        count=count,
-        size=len(view),
-        payload=view[layout.HEADER :],
-        decompressed_max=_CONTROL_SIZE_MAX if attributes & layout.CONTROL_FLAG else decompressed_max,
-    )
+    if base_offset < 0 or not 0 <= delta < _INT64_MAX - base_offset:
+        raise CorruptRecordError(f"A batch covers {delta} offsets after {base_offset}.")
+    if not 0 <= count <= delta + 1:
+        raise CorruptRecordError(f"The batch at offset {base_offset} declares {count} records for {delta + 1} offsets.")
+    return batch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,7 +11,9 @@ import pytest
 
 from aioprod.errors import CorruptRecordError, UsageError
 from aioprod.group import Member
+from aioprod.group.background import BackgroundTask
 from aioprod.group.fetcher import Fetcher
+from aioprod.group.poll_gate import PollGate
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
@@ -20,29 +23,37 @@ from tests.support.fetchers import take as take_of
 from tests.support.stored_batches import fill, stored_batch
 
 P0 = TopicPartition("t", 0)
-EARLY = 0.0
-"""A time before the end of any slice."""
+LATE = math.inf
+"""A time that never comes."""
 
 
 async def opened(brokers: FakeCluster, fetcher: Fetcher, records: int = 9) -> None:
-    """Read the first record of a batch; the others are available."""
+    """Read the first record of a batch, and have the others available."""
     fill(brokers.create_topic("t").partitions[0], records, batch_records=records)
     fetcher.add({P0: 0})
     assert (await take_of(fetcher, 1))[0].offset == 0
+    offer(fetcher)
+
+
+def offer(fetcher: Fetcher) -> None:
+    """Have the next records available, in a slice that does not end."""
+    fetcher._slice_end = LATE
+    fetcher.offer(LATE)
 
 
 async def test_nothing_is_available_before_a_batch_is_open() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
-        assert fetcher.available(EARLY) is None
+        offer(fetcher)
+        assert fetcher.at_hand.take() is None
         await opened(brokers, fetcher)
-        assert fetcher.available(EARLY) is not None
+        assert fetcher.at_hand.take() is not None
 
 
 async def test_available_records_come_in_order_and_move_the_position() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         await opened(brokers, fetcher)
         for offset in (1, 2, 3):
-            record = fetcher.available(EARLY)
+            record = fetcher.at_hand.take()
             assert record is not None
             assert (record.offset, record.value) == (offset, b"%d" % offset)
             assert fetcher.positions == {P0: offset + 1}
@@ -53,8 +64,8 @@ async def test_available_records_come_in_order_and_move_the_position() -> None:
 async def test_nothing_is_available_at_the_end_of_a_batch() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         await opened(brokers, fetcher, records=2)
-        assert fetcher.available(EARLY) is not None
-        assert fetcher.available(EARLY) is None
+        assert fetcher.at_hand.take() is not None
+        assert fetcher.at_hand.take() is None
         assert fetcher.positions == {P0: 2}
 
 
@@ -72,14 +83,28 @@ async def test_nothing_is_available_once_something_else_is_due(act: Callable[[Fe
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         await opened(brokers, fetcher)
         act(fetcher)
-        assert fetcher.available(EARLY) is None
+        assert fetcher.at_hand.take() is None
 
 
-async def test_nothing_is_available_when_others_are_to_run() -> None:
+@pytest.mark.parametrize("of_slice", [False, True], ids=["until", "slice"])
+async def test_nothing_is_available_when_others_are_to_run(of_slice: bool) -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         await opened(brokers, fetcher)
-        assert fetcher.available(float("inf")) is None
+        fetcher._slice_end = -math.inf if of_slice else LATE
+        fetcher.offer(LATE if of_slice else -math.inf)
+        assert fetcher.at_hand.take() is None
         assert fetcher.positions == {P0: 1}
+
+
+async def test_an_interruption_is_not_forgotten() -> None:
+    async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
+        await opened(brokers, fetcher)
+        fetcher.interrupt()
+        offer(fetcher)
+        assert fetcher.at_hand.take() is None
+        assert await fetcher.next() is None
+        offer(fetcher)
+        assert fetcher.at_hand.take() is not None
 
 
 async def test_records_that_were_gathered_for_a_list_come_first() -> None:
@@ -90,14 +115,40 @@ async def test_records_that_were_gathered_for_a_list_come_first() -> None:
         assert found is not None
         assert [record.offset for record in found] == [1, 2]
         gathered = fetcher._buffer.ready
-        assert (fetcher.available(EARLY) is None) is (gathered > 0)
+        offer(fetcher)
+        assert (fetcher.at_hand.take() is None) is (gathered > 0)
         assert (await take_of(fetcher, 1))[0].offset == (3 if gathered else 4)
 
 
 async def test_records_that_need_a_deserializer_are_not_available() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers, value_deserializer="string") as fetcher:
         await opened(brokers, fetcher)
-        assert fetcher.available(EARLY) is None
+        assert fetcher.at_hand.take() is None
+
+
+@pytest.mark.parametrize("event", ["blocked", "rebalance", "released", "polled"])
+async def test_whatever_the_gate_has_to_do_comes_first(event: str) -> None:
+    async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
+        await opened(brokers, fetcher)
+        gate = PollGate(fetcher.interrupt, fetcher.at_hand)
+        if event == "blocked":
+            gate.block(True)
+        elif event == "released":
+            gate.release()
+        elif event == "polled":
+            gate.begin_poll()
+        else:
+            async with gate.between_polls():
+                assert fetcher.at_hand.take() is None
+        assert fetcher.at_hand.take() is None
+        assert gate.is_quiet is (event == "rebalance")
+
+
+async def test_an_error_to_raise_comes_first() -> None:
+    async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
+        await opened(brokers, fetcher)
+        BackgroundTask(fetcher).raise_later(ValueError("a callback's"))
+        assert fetcher.at_hand.take() is None
 
 
 # --- of a member

@@ -228,7 +228,7 @@ async def test_an_interruption(waits_for: str, monkeypatch: pytest.MonkeyPatch) 
         held = brokers.fault(ListOffsetsRequest, hold=True)
         if waits_for == "unpacking":
             monkeypatch.setattr("aioprod.reader.fetching._COMPRESSED_INLINE_MAX", 1)
-            monkeypatch.setattr("aioprod.group.fetch_buffer.decompressed", lambda fetched: asyncio.sleep(3600))
+            monkeypatch.setattr("aioprod.group.open_batch.decompressed", lambda fetched: asyncio.sleep(3600))
             store(brokers.topics["orders"].partitions[0], stored_batch([bytes(1000)], codec=Compression.GZIP))
         if waits_for != "nothing":
             fetcher.add({ORDERS: LATEST if waits_for == "offsets" else 0})
@@ -288,7 +288,7 @@ async def test_a_large_batch_is_unpacked_once_however_often_it_is_waited_for(mon
         await unpacking[-1]
         return fetched
 
-    monkeypatch.setattr("aioprod.group.fetch_buffer.decompressed", slowly)
+    monkeypatch.setattr("aioprod.group.open_batch.decompressed", slowly)
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         store(brokers.create_topic("orders").partitions[0], stored_batch(values, codec=Compression.GZIP))
         fetcher.add({ORDERS: 0})
@@ -438,7 +438,7 @@ async def test_close_leaves_no_tasks(waits_for: str, monkeypatch: pytest.MonkeyP
         async with running_fetcher(brokers, fetch_max_wait_ms=60_000) as fetcher:
             if waits_for == "unpacking":
                 monkeypatch.setattr("aioprod.reader.fetching._COMPRESSED_INLINE_MAX", 1)
-                monkeypatch.setattr("aioprod.group.fetch_buffer.decompressed", lambda fetched: asyncio.sleep(3600))
+                monkeypatch.setattr("aioprod.group.open_batch.decompressed", lambda fetched: asyncio.sleep(3600))
                 store(brokers.topics["orders"].partitions[0], stored_batch([bytes(1000)], codec=Compression.GZIP))
             held = brokers.fault(ListOffsetsRequest, hold=True)
             if waits_for != "nothing":

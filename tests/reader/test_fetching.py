@@ -453,3 +453,29 @@ def test_consumed_records_before_a_corrupt_one_come_first() -> None:
     assert [next(records).offset for _ in range(2)] == [0, 1]
     with pytest.raises(CorruptRecordError, match="Partition 2 of topic 'orders' can't be read: A record declares"):
         next(records)
+
+
+def test_consumed_records_are_taken_some_at_a_time() -> None:
+    fetched = FetchedBatch(TopicPartition(TOPIC, 2), parsed(stored_batch([b"%d" % one for one in range(80)])), 3, 70)
+    records = fetched.consumed()
+    first = records.next()
+    assert first is not None
+    sizes, found = [], [first.offset]
+    while some := records.some(20):
+        sizes.append(len(some))
+        found += [one.offset for one in some]
+    assert found == list(range(3, 70))
+    # 32 are decoded at a time, of which three are left out, and one was taken.
+    assert sizes == [20, 8, 20, 12, 6]
+    assert records.next() is None
+    assert list(records) == []
+
+
+def test_some_consumed_records_before_a_corrupt_one_come_first() -> None:
+    batch = parsed(make_batch(plain_record(0) + plain_record(1) + varints(90) + bytes(40), 3))
+    records = FetchedBatch(TopicPartition(TOPIC, 2), batch, 0, 10).consumed()
+    assert [one.offset for one in records.some(9)] == [0, 1]
+    assert records.step() is None
+    for call in (records.next, lambda: records.some(9)):
+        with pytest.raises(CorruptRecordError, match="Partition 2 of topic 'orders' can't be read: A record declares"):
+            call()

@@ -122,7 +122,7 @@ def plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [(field.name, plain(getattr(value, field.name))) for field in dataclasses.fields(value)]
         return type(value).__name__, fields
-    if type(value).__name__ == "ConsumedRecord":
+    if type(value).__name__ in ("ConsumedRecord", "ParsedBatch"):
         return [plain(getattr(value, name)) for name in value.__match_args__]
     if isinstance(value, dict):
         return {plain(key): plain(held) for key, held in value.items()}

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 from aioprod.errors import AioprodError, BrokerError, ConfigError, CorruptRecordError, ErrorCode, UnknownTopicError
 from aioprod.reader import FetchedBatch, Reader
 from aioprod.reader.arrow_columns import HEADERS, MS, Repeated, bytes_array, headers_array, plain_array
-from aioprod.reader.fetching import naming
+from aioprod.reader.naming import Naming
 from aioprod.records.table import RecordColumns, RecordTable, TableReader
 from aioprod.spark import worker
 from aioprod.spark.offsets import lost
@@ -172,12 +172,12 @@ def rows(options: SourceOptions, schema: StructType, stretch: Stretch) -> Iterat
         if table.rows and wanted != time_type:
             yield layout.batch(table.take(), time_type)
         time_type = wanted
-        with naming(stretch.tp):
+        with Naming(stretch.tp):
             reader = TableReader(fetched.batch, fetched.start, fetched.end)
             is_done = reader.read(table)
         while not is_done:
             yield layout.batch(table.take(), time_type)
-            with naming(stretch.tp):
+            with Naming(stretch.tp):
                 is_done = reader.read(table)
     if table.rows:
         yield layout.batch(table.take(), time_type)

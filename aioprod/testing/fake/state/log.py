@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
@@ -75,7 +75,7 @@ class FakePartition:
     def _store_at_end(self, batch: ParsedBatch, data: bytes) -> int:
         base_offset = self.next_offset
         # The checksum does not cover the offset.
-        placed = replace(batch, base_offset=base_offset)
+        placed = batch.placed(base_offset)
         self.log.append(StoredBatch(placed, base_offset.to_bytes(8, "big") + data[8:]))
         self.next_offset = placed.next_offset
         return base_offset

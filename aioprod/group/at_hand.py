@@ -1,0 +1,53 @@
+"""Records that are returned without a coroutine for each step: most were decoded with the one before."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from aioprod.consumed_record import ConsumedRecord
+from aioprod.group.open_batch import OpenBatch
+
+__all__ = ["AtHand"]
+
+
+class AtHand:
+    """Gives the next records of one batch, until a time or until something else comes first.
+
+    The fetcher offers a batch after a record that it has returned itself. Whoever has something to do before the next
+    record withdraws it: then the next record is asked for in the long way, which does that, and offers again.
+    `returned` counts the records. For one event loop; another one is noticed at the end of the time.
+    """
+
+    __slots__ = ("_batch", "_clock", "_until", "returned")
+
+    def __init__(self) -> None:
+        self._batch: OpenBatch | None = None
+        self._clock: Callable[[], float] = time.monotonic
+        self._until = -math.inf
+        self.returned = 0
+
+    def offer(self, batch: OpenBatch, clock: Callable[[], float], until: float) -> None:
+        """Give records of this batch, which is open, while `clock` is before `until`."""
+        self._batch = batch
+        self._clock = clock
+        self._until = until
+
+    def withdraw(self) -> None:
+        """Give no more records until the next offer."""
+        self._batch = None
+
+    def take(self) -> ConsumedRecord | None:
+        """The next record, and the position of its batch is after it; None when another way has to be taken.
+
+        Never raises an error about a record: the long way does.
+        """
+        batch = self._batch
+        if batch is None or batch.records is None or self._clock() >= self._until:
+            return None
+        record = batch.records.step()
+        if record is not None:
+            batch.offset = record.offset + 1
+            self.returned += 1
+        return record
