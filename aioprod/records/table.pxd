@@ -1,8 +1,12 @@
 cimport cython
 
 from aioprod.records.parser cimport RecordWalk
+from aioprod.records.spare_buffers cimport SpareBuffers
 # Last: of declarations of one name Cython keeps the bodies of those that it read last.
 from aioprod.records cimport memory
+
+
+cdef Py_ssize_t _room_for(Py_ssize_t size, Py_ssize_t room) noexcept
 
 
 @cython.final
@@ -11,7 +15,8 @@ cdef class BytesColumn:
     cdef unsigned char *_data_at
     cdef unsigned char *_places_at
     cdef unsigned char *_bits_at
-    cdef Py_ssize_t _rows_max, _room
+    cdef SpareBuffers _spares
+    cdef Py_ssize_t _rows_max, _room, _size_first
     cdef readonly Py_ssize_t rows, size, nulls
 
     cdef int append(self, const unsigned char *source, Py_ssize_t start, Py_ssize_t size) except -1
@@ -25,6 +30,7 @@ cdef class BytesColumn:
 @cython.final
 cdef class RecordTable:
     cdef BytesColumn _keys, _values, _names, _name_values
+    cdef SpareBuffers _spares
     cdef bytearray _offsets, _timestamps, _header_places
     cdef unsigned char *_offsets_at
     cdef unsigned char *_timestamps_at

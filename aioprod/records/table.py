@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from aioprod.records import memory
 from aioprod.records.parser import ParsedBatch, RecordWalk
+from aioprod.records.spare_buffers import SpareBuffers
 
 __all__ = ["BytesBuffers", "HeaderBuffers", "RecordColumns", "RecordTable", "TableReader"]
 
@@ -52,8 +53,20 @@ class RecordColumns(NamedTuple):
     headers: HeaderBuffers | None
 
 
+def _room_for(size: int, room: int) -> int:
+    """What to ask for where the records before took `size` bytes out of `room`: the next are probably like these.
+
+    It is the same where that fits, so that buffers may be used again.
+    """
+    return room if size <= room <= 2 * size else size + (size >> 3) + 4096
+
+
 class BytesColumn:
-    """Takes byte strings one after the other, with room for `rows` of `size` bytes together until it must grow."""
+    """Takes byte strings one after the other, with room for `rows` of `size` bytes together until it must grow.
+
+    The memory for their bytes, out of `spares` if there is some, is taken when the first one comes: by then the user of
+    the rows before may have dropped theirs.
+    """
 
     __slots__ = (
         "_bits",
@@ -64,18 +77,22 @@ class BytesColumn:
         "_places_at",
         "_room",
         "_rows_max",
+        "_size_first",
+        "_spares",
         "nulls",
         "rows",
         "size",
     )
 
-    def __init__(self, rows: int, size: int) -> None:
+    def __init__(self, rows: int, size: int, spares: SpareBuffers) -> None:
         self.rows = 0
         self.size = 0
         self.nulls = 0
         self._rows_max = rows
-        self._room = size
-        self._data = memory.room(size)
+        self._room = 0
+        self._size_first = size
+        self._spares = spares
+        self._data = memory.room(0)
         self._data_at = self._data
         self._places = memory.room(4 * (rows + 1))
         self._places_at = self._places
@@ -117,15 +134,16 @@ class BytesColumn:
             raise OverflowError(
                 f"A column of {self.size} bytes has no room for {size} more: take its rows out earlier."
             )
-        room = min(_SIZE_MAX, max(2 * self._room, self.size + size))
-        data = memory.room(room)
-        memory.copy(data, 0, self._data_at, 0, self.size)
+        room = min(_SIZE_MAX, max(self._size_first, 2 * self._room, self.size + size))
+        data = self._spares.longer(self._data, room)
         self._data = data
         self._data_at = data
-        self._room = room
+        self._room = len(data)
 
     def buffers(self) -> BytesBuffers:
         """What was added; it must not be added to any more."""
+        if self.size:
+            self._spares.gave(self._data)
         return BytesBuffers(
             self.rows,
             self.nulls,
@@ -151,6 +169,7 @@ class RecordTable:
         "_names",
         "_offsets",
         "_offsets_at",
+        "_spares",
         "_timestamps",
         "_timestamps_at",
         "_value_room",
@@ -168,13 +187,15 @@ class RecordTable:
         self.size_max = size_max
         self._with_headers = headers
         self._key_room = 1024
-        self._value_room = 4096
+        # Memory that is not written to costs nothing.
+        self._value_room = _room_for(size_max, 0)
+        self._spares = SpareBuffers()
         self._clear()
 
     def _clear(self) -> None:
         self.rows = 0
-        self._keys = BytesColumn(self.rows_max, self._key_room)
-        self._values = BytesColumn(self.rows_max, self._value_room)
+        self._keys = BytesColumn(self.rows_max, self._key_room, self._spares)
+        self._values = BytesColumn(self.rows_max, self._value_room, self._spares)
         self._offsets = memory.room(8 * self.rows_max)
         self._offsets_at = self._offsets
         self._timestamps = memory.room(8 * self.rows_max)
@@ -183,8 +204,8 @@ class RecordTable:
         self._header_places = memory.room(4 * (self.rows_max + 1) if self._with_headers else 4)
         self._header_places_at = self._header_places
         memory.put_int32(self._header_places_at, 0, 0)
-        self._names = BytesColumn(0, 0)
-        self._name_values = BytesColumn(0, 0)
+        self._names = BytesColumn(0, 0, self._spares)
+        self._name_values = BytesColumn(0, 0, self._spares)
 
     @property
     def size(self) -> int:
@@ -218,9 +239,8 @@ class RecordTable:
             memoryview(self._timestamps)[: 8 * self.rows],
             headers,
         )
-        # The next records are probably like these: a little more room spares them the growing.
-        self._key_room = self._keys.size + (self._keys.size >> 3) + 1024
-        self._value_room = self._values.size + (self._values.size >> 3) + 4096
+        self._key_room = _room_for(self._keys.size, self._key_room)
+        self._value_room = _room_for(self._values.size, self._value_room)
         self._clear()
         return columns
 

@@ -2,12 +2,14 @@
 
 from cpython.bytearray cimport PyByteArray_FromStringAndSize, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_ITEM
 from cpython.memoryview cimport PyMemoryView_GET_BUFFER
 from cpython.object cimport PyObject, PyObject_GenericSetAttr, PyTypeObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 
 cdef extern from "Python.h":
     bint PyBuffer_IsContiguous(const Py_buffer *view, char order)
+    Py_ssize_t Py_REFCNT(PyObject *held) noexcept
     object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t items)
 
 
@@ -27,6 +29,10 @@ cdef inline bytearray grown(bytearray data, Py_ssize_t size):
         other[:old] = data
         return other
     return data
+
+
+cdef inline bint is_unshared(list buffers, Py_ssize_t index):
+    return Py_REFCNT(PyList_GET_ITEM(buffers, index)) == 1
 
 
 cdef inline long long number(const unsigned char *data, Py_ssize_t position, Py_ssize_t size) noexcept nogil:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import sys
+from typing import Any, Final, TypeVar
 
 __all__ = [
     "copied",
@@ -10,12 +11,17 @@ __all__ = [
     "grown",
     "instance",
     "is_ascii",
+    "is_unshared",
     "number",
     "set_field",
     "short_varint",
     "text",
     "tuple_as",
 ]
+
+_HELD = [bytearray()]
+_OF_LIST: Final = sys.getrefcount(_HELD[0])
+"""References to an object that only a list holds, where the argument is counted, too."""
 
 NamedT = TypeVar("NamedT", bound=tuple[Any, ...])
 
@@ -33,6 +39,11 @@ def grown(data: bytearray, size: int) -> bytearray:
     longer = bytearray(size)
     longer[: len(data)] = data
     return longer
+
+
+def is_unshared(buffers: list[bytearray], index: int) -> bool:
+    """Whether nothing but the list holds this buffer."""
+    return sys.getrefcount(buffers[index]) == _OF_LIST
 
 
 def number(data: memoryview, position: int, size: int) -> int:

@@ -57,6 +57,7 @@ COMPARED = {
         "records.cursor",
         "records.fields",
         "records.parser",
+        "records.spare_buffers",
         "records.table",
     ),
     "test_routing.py": ("routing.columns", "routing.hashes", "routing.sticky"),

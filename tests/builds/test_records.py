@@ -265,6 +265,23 @@ def test_tables(
     check_same(call)
 
 
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=30))
+def test_spare_buffers(turns: list[tuple[bool, int]]) -> None:
+    def call(build: Build) -> object:
+        spares = build["aioprod.records.spare_buffers"].SpareBuffers()
+        held = [bytearray()]
+        said = []
+        for is_kept, size in turns:
+            buffer = spares.longer(bytearray(), size)
+            said.append(len(buffer))
+            spares.gave(buffer)
+            held[0] = buffer if is_kept else held[0]
+            del buffer
+        return said
+
+    check_same(call)
+
+
 @pytest.mark.parametrize("codec", range(5))
 @given(data=st.binary(max_size=300), limit=st.integers(0, 1000))
 def test_compression(codec: int, data: bytes, limit: int) -> None:

@@ -1,0 +1,42 @@
+# cython: boundscheck=False, wraparound=False
+"""Buffers that were given away, to be used again: the memory of a fresh one comes page by page from the kernel."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aioprod.wire import memory
+
+__all__ = ["SpareBuffers"]
+
+_KEPT: Final = 4
+"""Those of two tables: one that the user has, and one that is dropped when the next one comes."""
+
+
+class SpareBuffers:
+    """Keeps the last buffers that were given away, and has room in those that nobody else holds any more.
+
+    Whoever looks at a buffer (a memoryview, a buffer of Arrow and all that is made of it) holds a reference to it.
+    """
+
+    __slots__ = ("_given",)
+
+    def __init__(self) -> None:
+        self._given: list[bytearray] = []
+
+    def longer(self, buffer: bytearray, size: int) -> bytearray:
+        """At least `size` bytes, which begin with those of `buffer` and then may hold anything.
+
+        For an empty one they may be twice as many: a spare buffer. Nobody else holds `buffer`, or uses it any more.
+        """
+        if not buffer:
+            for index in range(len(self._given)):
+                if memory.is_unshared(self._given, index) and size <= len(self._given[index]) <= 2 * size:
+                    return self._given.pop(index)
+        return memory.grown(buffer, size)
+
+    def gave(self, buffer: bytearray) -> None:
+        """A buffer was given away, and will not be written to by the one who had it."""
+        self._given.append(buffer)
+        if len(self._given) > _KEPT:
+            del self._given[0]
