@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.group.arrow_gathering import ArrowGathering
@@ -22,7 +23,6 @@ from aioprod.group.offsets import reset_time
 from aioprod.group.open_batch import OpenBatch
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.net.session import Session
-from aioprod.reader.consumed_records import ConsumedRecords
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import Fetching, log_end_offsets, out_of_range
 from aioprod.reader.leaders import LeaderRequests, PendingPartition
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Fetcher"]
+
+ReadT = TypeVar("ReadT")
 
 _RUN: Final = 32
 """Records that are gathered for a list between two looks at the clock."""
@@ -180,8 +182,7 @@ class Fetcher:
     def offer(self, until: float) -> None:
         """Have `at_hand` give the next records, if they need no deserializer, until the slice ends, or `until`."""
         batch = self._buffer.current
-        is_next = batch is not None and not self._buffer.ready and not self._is_interrupted
-        if batch is not None and is_next and self._deserializers.is_plain:
+        if batch is not None and self.is_plain and not (self._buffer.ready or self._is_interrupted):
             self.at_hand.offer(batch, self._session.clock, min(until, self._slice_end))
 
     async def next(self) -> ConsumedRecord | None:
@@ -311,12 +312,7 @@ class Fetcher:
         batch = self._buffer.current
         if batch is None or batch.records is None or not self._deserializers.is_plain:
             return
-        try:
-            records = batch.records.some(min(room, _RUN))
-        except ProtocolError as error:
-            self._fetch_again(batch, error)
-            raise
-        if records:
+        if records := self._read(batch, partial(batch.records.some, min(room, _RUN))):
             self._buffer.gather_from(batch, records)
 
     def _timer(self, max_wait_s: float) -> asyncio.TimerHandle:
@@ -348,7 +344,7 @@ class Fetcher:
             if batch.records is None:
                 await self._open_records(batch)
                 continue
-            record = batch.record or self._next_of(batch, batch.records)
+            record = batch.record or self._read(batch, batch.records.next)
             if record is None:
                 buffer.close_current()
                 continue
@@ -368,10 +364,10 @@ class Fetcher:
             self._slice_end = self._session.clock() + SLICE_S
             await asyncio.sleep(0)
 
-    def _next_of(self, batch: OpenBatch, records: ConsumedRecords) -> ConsumedRecord | None:
-        """The next record of the batch, None at its end."""
+    def _read(self, batch: OpenBatch, read: Callable[[], ReadT]) -> ReadT:
+        """What `read` reads out of the batch; where it is corrupt the rest is fetched again, and the error raised."""
         try:
-            return records.next()
+            return read()
         except ProtocolError as error:
             self._fetch_again(batch, error)
             raise
@@ -383,11 +379,7 @@ class Fetcher:
             await self._decompressed(batch)
             if self._buffer.current is not batch or batch.decompressing is None or not batch.decompressing.done():
                 return
-        try:
-            batch.records = batch.to_read.consumed()
-        except ProtocolError as error:
-            self._fetch_again(batch, error)
-            raise
+        batch.records = self._read(batch, lambda: batch.to_read.consumed())
 
     async def _decompressed(self, batch: OpenBatch) -> None:
         """Wait until a large batch is decompressed, or something else has happened."""

@@ -40,10 +40,10 @@ ROWS: Final = {
         Row("keyed_arrow", 40_000, 670),
         Row("idle", 200, 73_000, "request"),
         Row("produce", 200_000, 1640, "line"),
-        Row("read", 20_000, 3400, reads=True),
-        Row("read_arrow", 20_000, 820, reads=True),
-        Row("member", 20_000, 4050, reads=True),
-        Row("lists", 20_000, 2000, reads=True),
+        Row("read", 20_000, 3330, reads=True),
+        Row("read_arrow", 20_000, 805, reads=True),
+        Row("member", 20_000, 3910, reads=True),
+        Row("lists", 20_000, 2040, reads=True),
     )
 }
 

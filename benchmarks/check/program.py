@@ -231,6 +231,8 @@ async def main(row: str, rounds: int, records: int, bootstrap_servers: str, topi
     assert aioprod.COMPILED, f"The modules of {aioprod.__file__} are not compiled."
     for module in _sliced_modules():
         vars(module)["TURN_S"] = OPEN_TURN_S
+    for name in ("group.fetcher", "reader.reader"):
+        vars(import_module(f"aioprod.{name}"))["SLICE_S"] = OPEN_TURN_S
     _seed()
     async with PROGRAMS[row](bootstrap_servers, topic, records) as call:
         assert await call() == records

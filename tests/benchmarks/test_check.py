@@ -93,10 +93,10 @@ def test_the_budgets_are_those_that_were_agreed() -> None:
         "keyed_arrow": 670,
         "idle": 85_000,
         "produce": 1640,
-        "read": 3400,
-        "read_arrow": 820,
-        "member": 4050,
-        "lists": 2000,
+        "read": 3330,
+        "read_arrow": 805,
+        "member": 3910,
+        "lists": 2040,
     }
 
 
