@@ -274,8 +274,10 @@ class BulkColumns:
                     value.data_size,
                     value.places,
                     value.width,
+                    0,
                     value.first + row,
                     value.first + stop,
+                    NO_HEADERS,
                     end + LOOSE_OVERHEAD - start,
                 )
                 return row > first

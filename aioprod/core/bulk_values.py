@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, Run
+from aioprod.core.lines import Lines
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError
 from aioprod.records.builder import LOOSE_OVERHEAD, record_size_bound
@@ -63,10 +64,10 @@ def count_runs(accumulator: Accumulator, partitions: list[Partition], bulk: Bulk
 class BulkValues:
     """Neighbouring records of a bulk call that have everything but key and value in common.
 
-    `keys` has one entry per value, or is None; `timestamp` is in ms, `partition` -1 to be chosen, `headers` encoded.
-    `first` is the index of the first value in the call; `places` has the partition of each record, -1 for those
-    that are not accepted. `at` is how many records have been dealt with, `accepted` how many of them were accepted,
-    `needed` the room in bytes that the next one did not find.
+    `keys` has one entry per value of a list, and is None for lines; `timestamp` is in ms, `partition` -1 to be chosen,
+    `headers` encoded. `first` is the index of the first value in the call; `places` has the partition of each record,
+    -1 for those that are not accepted. `at` is how many records have been dealt with, `accepted` how many of them were
+    accepted, `needed` the room in bytes that the next one did not find.
     """
 
     __slots__ = (
@@ -86,7 +87,7 @@ class BulkValues:
     def __init__(
         self,
         bulk: BulkCall,
-        values: list[Any],
+        values: list[Any] | Lines,
         keys: list[Any] | None,
         headers: bytes,
         timestamp: int,
@@ -173,7 +174,12 @@ class BulkValues:
         builder = batch.builder
         start = builder.position
         size_max = min(left, accumulator.budget.open_to - accumulator.budget.used)
-        count = builder.append_values(self.timestamp, self.values, self.at, self.headers, size_max)
+        values = self.values
+        if isinstance(values, Lines):
+            lines = values
+            count = lines.append_to(builder, self.timestamp, self.at, self.headers, size_max)
+        else:
+            count = builder.append_values(self.timestamp, values, self.at, self.headers, size_max)
         if count == 0:
             return 0
         join_bulk(batch, self.bulk, count)
@@ -196,6 +202,7 @@ class BulkValues:
         keys = self.keys
         assert keys is not None
         values = self.values
+        assert isinstance(values, list)
         places = self.places
         headers = self.headers
         end = min(left, accumulator.budget.open_to - accumulator.budget.used) - LOOSE_OVERHEAD - len(headers)

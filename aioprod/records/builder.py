@@ -263,26 +263,29 @@ class RecordBatchBuilder:
         data_size: int,
         places: Buffer,
         width: int,
+        gap: int,
         start: int,
         stop: int,
+        headers: bytes,
         size_max: int,
     ) -> int:
-        """The same for the byte strings `start` to `stop` of `data`, from one place to the next each, without headers.
+        """The same for the byte strings `start` to `stop` of `data`, which lie from one place to the next each.
 
-        `places` are integers of `width` bytes, as the offsets of Arrow. It also ends before a string whose places
-        descend, or point out of the `data_size` bytes.
+        `places` are integers of `width` bytes, as the offsets of Arrow, and `gap` bytes before the next place belong to
+        none. It also ends before a string whose places descend, or point out of the `data_size` bytes.
         """
         count = self.count
         base = timestamp if count == 0 else self.base_timestamp
         delta = timestamp - base
-        fixed_size = 1 + memory.varint_size(delta) + 1 + 1
+        headers_size = len(headers)
+        fixed_size = 1 + memory.varint_size(delta) + 1 + headers_size
         p = self.buffer
         pos = self.position
         limit = min(self._limit, pos + size_max)
         index = start
         value_start = memory.int_at(places, width, index)
         while index < stop:
-            value_end = memory.int_at(places, width, index + 1)
+            value_end = memory.int_at(places, width, index + 1) - gap
             if not 0 <= value_start <= value_end <= data_size:
                 break
             value_size = value_end - value_start
@@ -291,9 +294,12 @@ class RecordBatchBuilder:
                 break
             memory.copy(p, at, data, value_start, value_size)
             pos = at + value_size
-            p[pos] = NO_COUNT
-            pos += 1
-            value_start = value_end
+            if headers_size == 1:
+                p[pos] = NO_COUNT
+            else:
+                memory.copy(p, pos, headers, 0, headers_size)
+            pos += headers_size
+            value_start = value_end + gap
             count += 1
             index += 1
         if index > start:

@@ -3,7 +3,7 @@
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.buffer cimport PyBUF_READ
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcpy, memset
 
 
 cdef inline bytearray room(Py_ssize_t size):
@@ -22,6 +22,11 @@ cdef inline span(bytearray source, Py_ssize_t start, Py_ssize_t end):
 
 cdef inline void fill(unsigned char *target, Py_ssize_t size, int byte) noexcept nogil:
     memset(target, byte, size)
+
+
+cdef inline Py_ssize_t find(const unsigned char *source, int byte, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    cdef const void *found = memchr(source + start, byte, end - start)
+    return end if found is NULL else <const unsigned char *> found - source
 
 
 cdef inline void clear_bit(unsigned char *target, Py_ssize_t index) noexcept nogil:

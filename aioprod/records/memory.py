@@ -11,6 +11,7 @@ __all__ = [
     "clear_bit",
     "copy",
     "fill",
+    "find",
     "int_at",
     "put_head",
     "put_int32",
@@ -43,6 +44,12 @@ def span(source: bytearray, start: int, end: int) -> memoryview:
 def fill(target: bytearray, size: int, byte: int) -> None:
     """Set the first `size` bytes, which are there."""
     target[:size] = bytes([byte]) * size
+
+
+def find(source: bytes, byte: int, start: int, end: int) -> int:
+    """Where `byte` comes first in `source[start:end]`, which is there; `end` where it does not."""
+    found = source.find(byte, start, end)
+    return found if found >= 0 else end
 
 
 def clear_bit(target: bytearray, index: int) -> None:

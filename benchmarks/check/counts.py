@@ -39,7 +39,7 @@ ROWS: Final = {
         Row("keyed_many", 40_000, 735),
         Row("keyed_arrow", 40_000, 670),
         Row("idle", 200, 85_000, "request"),
-        Row("produce", 200_000, 1640, "line"),
+        Row("produce", 200_000, 635, "line"),
         Row("read", 20_000, 4000, reads=True),
         Row("read_arrow", 20_000, 1010, reads=True),
         Row("member", 20_000, 8650, reads=True),

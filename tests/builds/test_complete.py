@@ -21,6 +21,7 @@ COMPARED = {
         "core.splitting",
         "core.drain",
         "core.lifecycle",
+        "core.lines",
         "core.bulk_values",
         "core.partition",
         "core.buffer_pool",

@@ -18,6 +18,11 @@ def test_copy_of_nothing_leaves_the_target_alone() -> None:
     assert target == b"abc"
 
 
+@pytest.mark.parametrize(("start", "end", "found"), [(0, 5, 1), (1, 5, 1), (2, 5, 3), (4, 5, 5), (2, 3, 3), (5, 5, 5)])
+def test_a_byte_is_found_between_two_places(start: int, end: int, found: int) -> None:
+    assert memory.find(b"a.b.c", ord("."), start, end) == found
+
+
 def test_bits_are_cleared_one_by_one() -> None:
     target = memory.room(2)
     memory.fill(target, 2, 0xFF)
