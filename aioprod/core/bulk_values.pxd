@@ -42,8 +42,8 @@ cdef class BulkValues:
     cdef Py_ssize_t _append_run(self, Accumulator accumulator, Topic topic, Py_ssize_t left, double now) except -1
     @cython.locals(
         choice=PartitionChoice, is_sticky=bint, sticky=int, partitions=list, keys=list, values=list, places="int[::1]",
-        headers=bytes, end=Py_ssize_t, used=list, size=Py_ssize_t, at=Py_ssize_t, stop=Py_ssize_t, value=bytes,
-        key=bytes, key_size=Py_ssize_t, value_size=Py_ssize_t, index=int, partition=Partition, batch=Batch,
-        taken=Py_ssize_t,
+        headers="const unsigned char *", headers_size=Py_ssize_t, end=Py_ssize_t, used=list, size=Py_ssize_t,
+        at=Py_ssize_t, stop=Py_ssize_t, value=bytes, key=bytes, key_size=Py_ssize_t, value_size=Py_ssize_t, index=int,
+        partition=Partition, taken=Py_ssize_t,
     )
     cdef Py_ssize_t _append_keyed_run(self, Accumulator accumulator, Topic topic, Py_ssize_t left, double now) except -1

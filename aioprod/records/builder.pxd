@@ -27,6 +27,7 @@ cdef class RecordBatchBuilder:
     cdef readonly Py_ssize_t position
     cdef readonly long long count, base_timestamp, max_timestamp
     cdef bytearray _sealed
+    cdef unsigned char *_bytes
     cdef Py_ssize_t _limit, _sealed_end
     cdef int _codec
 
@@ -34,7 +35,7 @@ cdef class RecordBatchBuilder:
 
     @cython.locals(
         p="unsigned char *", base="long long", delta="long long", count="long long",
-        body=Py_ssize_t, pos=Py_ssize_t, start=Py_ssize_t,
+        body=Py_ssize_t, pos=Py_ssize_t, start=Py_ssize_t, size=Py_ssize_t,
     )
     cdef Py_ssize_t append_from(
         self, long long timestamp,

@@ -96,13 +96,14 @@ def bound_of(cursor: RecordCursor) -> int:
 class RecordBatchBuilder:
     """Encodes the records of one batch into one bytearray, and makes of it what a Produce request carries.
 
-    `buffer` belongs to the caller and is never resized: `PREFIX` free bytes, the batch, one free byte.
-    `position` is the end of the records, `count` their number, timestamps are in ms (-1 while there is no record).
-    After `compress`, or `seal` without it, nothing more fits; `compressed_size` is then the size of the batch as it is
-    sent, and `compressed` is True.
+    `buffer` belongs to the caller and is never resized, so that `_bytes` can be its memory once compiled: `PREFIX` free
+    bytes, the batch, one free byte. `position` is the end of the records, `count` their number, timestamps are in ms
+    (-1 while there is no record). After `compress`, or `seal` without it, nothing more fits; `compressed_size` is then
+    the size of the batch as it is sent, and `compressed` is True.
     """
 
     __slots__ = (
+        "_bytes",
         "_codec",
         "_limit",
         "_sealed",
@@ -116,6 +117,7 @@ class RecordBatchBuilder:
 
     def __init__(self, buffer: bytearray) -> None:
         self.buffer = buffer
+        self._bytes = buffer
         self._limit = len(buffer) - TAIL
         self.position = PREFIX + HEADER
         self.count = 0
@@ -187,16 +189,19 @@ class RecordBatchBuilder:
         if value_size > 0:
             body += value_size
         start = self.position
-        if start + memory.varint_size(body) + body > self._limit:
+        size = memory.varint_size(body) + body
+        if start + size > self._limit:
             return 0
-        p = self.buffer
+        # Before the copies, as these are calls in C, and what is needed behind a call must be put aside.
+        self._advance(timestamp, base, count + 1, start + size)
+        p = self._bytes
         pos = memory.put_varint(p, start, body)
         p[pos] = 0
         pos = memory.put_varint(p, pos + 1, delta)
         pos = memory.put_varint(p, pos, count)
         pos = memory.put_varint(p, pos, key_size)
         if key_size > 0:
-            memory.copy(p, pos, key, key_start, key_size)
+            memory.copy_short(p, pos, key, key_start, key_size)
             pos += key_size
         pos = memory.put_varint(p, pos, value_size)
         if value_size > 0:
@@ -206,9 +211,7 @@ class RecordBatchBuilder:
             p[pos] = NO_COUNT
         else:
             memory.copy(p, pos, headers, headers_start, headers_size)
-        pos += headers_size
-        self._advance(timestamp, base, count + 1, pos)
-        return pos - start
+        return size
 
     def _advance(self, timestamp: int, base: int, count: int, position: int) -> None:
         """There are `count` records up to `position` now, the last ones of `timestamp`."""
@@ -229,7 +232,7 @@ class RecordBatchBuilder:
         delta = timestamp - base
         headers_size = len(headers)
         fixed_size = 1 + memory.varint_size(delta) + 1 + headers_size
-        p = self.buffer
+        p = self._bytes
         pos = self.position
         limit = min(self._limit, pos + size_max)
         index = start
@@ -279,7 +282,7 @@ class RecordBatchBuilder:
         delta = timestamp - base
         headers_size = len(headers)
         fixed_size = 1 + memory.varint_size(delta) + 1 + headers_size
-        p = self.buffer
+        p = self._bytes
         pos = self.position
         limit = min(self._limit, pos + size_max)
         index = start
@@ -339,6 +342,7 @@ class RecordBatchBuilder:
         assert len(buffer) >= self.position + TAIL
         memory.copy(buffer, PREFIX, old, PREFIX, self.position - PREFIX)
         self.buffer = buffer
+        self._bytes = buffer
         self._limit = len(buffer) - TAIL
         return old
 

@@ -16,6 +16,22 @@ cdef inline void copy(
     memcpy(target + at, source + start, size)
 
 
+cdef inline void copy_short(
+    unsigned char *target, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t size
+) noexcept nogil:
+    # A copy of a constant size is a load and a store, and no call; two of them may overlap.
+    target += at
+    source += start
+    if 8 <= size <= 16:
+        memcpy(target, source, 8)
+        memcpy(target + size - 8, source + size - 8, 8)
+    elif 4 <= size < 8:
+        memcpy(target, source, 4)
+        memcpy(target + size - 4, source + size - 4, 4)
+    else:
+        memcpy(target, source, size)
+
+
 cdef inline span(bytearray source, Py_ssize_t start, Py_ssize_t end):
     return PyMemoryView_FromMemory(PyByteArray_AS_STRING(source) + start, end - start, PyBUF_READ)
 

@@ -10,6 +10,7 @@ from aioprod.wire.buffer import Buffer
 __all__ = [
     "clear_bit",
     "copy",
+    "copy_short",
     "fill",
     "find",
     "int_at",
@@ -33,6 +34,11 @@ def room(size: int) -> bytearray:
 
 def copy(target: bytearray, at: int, source: Buffer, start: int, size: int) -> None:
     """Copy `size` bytes from `source[start:]` to `target[at:]`; both must have them, `target` is never resized."""
+    target[at : at + size] = source[start : start + size]
+
+
+def copy_short(target: bytearray, at: int, source: Buffer, start: int, size: int) -> None:
+    """The same, for less where there are 4 to 16 bytes, as most keys have."""
     target[at : at + size] = source[start : start + size]
 
 

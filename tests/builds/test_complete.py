@@ -12,7 +12,7 @@ from build_ext import PACKAGE, TRANSLATED, hot_modules
 from tests.support.builds import builds
 
 COMPARED = {
-    "test_arrow.py": ("arrow.columns", "core.bulk_columns"),
+    "test_arrow.py": ("arrow.columns", "core.bulk_columns", "core.bulk_topics"),
     "test_core.py": (
         "core.accumulator",
         "core.batch",

@@ -264,6 +264,17 @@ def test_runs_of_two_calls_and_single_records_share_a_batch() -> None:
     assert values(opened(harness)) == [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]
 
 
+@pytest.mark.parametrize("size", range(20))
+def test_keys_of_any_size_are_stored_whole(size: int) -> None:
+    harness = Harness()
+    harness.lead({0: 1})
+    keys = [b"abcdefghijklmnopqrst"[:size], None, b"z" * size]
+    assert append(harness, piece(Call(), [b"before"]))
+    assert append(harness, piece(Call(), [b"1", None, b""], keys))
+    stored = [(record.key, record.value) for record in opened(harness).builder.records()]
+    assert stored == [(None, b"before"), *zip(keys, [b"1", None, b""], strict=True)]
+
+
 # --- lines
 
 

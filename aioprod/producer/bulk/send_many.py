@@ -84,6 +84,7 @@ class _Call:
         self._unavailable: AioprodError | None = None
         self._each_headers: Iterator[Any] | None = None
         self._each_timestamp: Iterator[Any] | None = None
+        self._keys = keys
         self._each_key = per_record("keys", keys, count)
         if same_headers(headers):
             self._headers = headers
@@ -109,7 +110,7 @@ class _Call:
                     await asyncio.sleep(0)
                     end = self._engine.clock() + _TURN_S
             return
-        keys = None if self._each_key is None else list(islice(self._each_key, len(values)))
+        keys = self._keys_of(len(values))
         given = values
         if keys is not None and (len(keys) < len(values) or isinstance(values, Lines)):
             given = list(values[: len(keys)])
@@ -117,6 +118,13 @@ class _Call:
         await self._feeder.take(self._topic, given, keys, self._encoded, index, self._timestamp_ms)
         if len(given) < len(values):
             raise self._too_few("keys")
+
+    def _keys_of(self, count: int) -> list[Any] | None:
+        """The keys of the next values, as far as there are any."""
+        if type(self._keys) is list:
+            start = len(self.bulk.partitions)
+            return self._keys[start : start + count]
+        return None if self._each_key is None else list(islice(self._each_key, count))
 
     async def _take_one(self, value: Any) -> None:
         record = ProducerRecord(
