@@ -21,8 +21,9 @@ PRODUCER = {
     "cluster": "lower_epochs metadata model names topic_errors topic_metadata",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
     "_unsupported",
-    "core": "accumulator backoff batch batch_events budget buffer_pool bulk_values connection drain lifecycle parking "
-    "partition partition_choice produce_request produce_response retry sequences splitting states transactions",
+    "core": "accumulator backoff batch batch_events budget buffer_pool bulk_values connection drain lifecycle lines "
+    "parking partition partition_choice produce_request produce_response retry sequences splitting states "
+    "transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
     "metrics": "families instruments native producer registry topics",
     "net": "addresses buffered client connection context dialing events link login metadata_refresh pool security "

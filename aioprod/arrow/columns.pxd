@@ -51,8 +51,10 @@ cdef class BytesColumn:
     cdef readonly Py_ssize_t block_count, data_size, first, start, size, width
     cdef readonly bint is_plain
 
-    @cython.locals(span=Span, at=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t)
+    @cython.locals(at=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t)
     cpdef bint find(self, Py_ssize_t row) except -1
+    cdef bint _refuse(self) except -1
+    cdef bint _find_other(self, Py_ssize_t row, Py_ssize_t at) except -1
     @cython.locals(size=Py_ssize_t, block=Py_ssize_t, start=Py_ssize_t, block_size=Py_ssize_t)
     cdef void _find_view(self, Py_ssize_t at) except *
     @cython.locals(indices=NumberColumn, values=BytesColumn)

@@ -5,38 +5,29 @@ from aioprod.core.accumulator cimport Accumulator
 from aioprod.core.batch cimport Batch
 from aioprod.core.budget cimport MemoryBudget
 from aioprod.core.partition_choice cimport PartitionChoice
+from aioprod.core.bulk_topics cimport RowTopics
 from aioprod.core.bulk_values cimport count_runs, join_bulk
 from aioprod.core.partition cimport Partition, Topic
 from aioprod.records cimport memory
 from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.builder cimport size_bound
-from aioprod.routing.hashes cimport murmur2_of
 
 
 cdef bytes NO_HEADERS
-cdef Py_ssize_t LOOSE_OVERHEAD, ROW_COST, SLOW_ROW_COST, PAIR_COST, PAIR_SIZE_MIN, TOPIC_SLOTS, TOPICS_MAX, TOPIC_NAME_LENGTH_MAX
-
-
-@cython.final
-cdef class KnownTopic:
-    cdef bytes name
-    cdef Topic topic
-    cdef int number
+cdef Py_ssize_t LOOSE_OVERHEAD, ROW_COST, SLOW_ROW_COST, PAIR_COST, PAIR_SIZE_MIN
 
 
 @cython.final
 cdef class BulkColumns:
-    cdef readonly object bulk, places, numbers, unknown
+    cdef readonly object bulk, places, numbers
     cdef readonly Py_ssize_t at, accepted, needed
     cdef public long long timestamp
     cdef Py_ssize_t _first, _start, _stop, _left
-    cdef BytesColumn _value, _key, _topic
+    cdef BytesColumn _value, _key
     cdef NumberColumn _partition
     cdef TimestampColumn _timestamp
     cdef PairsColumn _headers
-    cdef object _errors
-    cdef list _known
-    cdef int _number, _known_count
+    cdef RowTopics _topics
     cdef bytearray _scratch
 
     cpdef bint append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
@@ -54,7 +45,8 @@ cdef class BulkColumns:
     @cython.locals(
         choice=PartitionChoice, is_sticky=bint, sticky=int, partitions=list, key=BytesColumn, value=BytesColumn,
         places="int[::1]", timestamp="long long", end=Py_ssize_t, first=Py_ssize_t, row=Py_ssize_t, stop=Py_ssize_t,
-        used=list, size=Py_ssize_t, index=int, partition=Partition, batch=Batch, taken=Py_ssize_t,
+        times=TimestampColumn, headers="const unsigned char *", used=list, size=Py_ssize_t, index=int,
+        partition=Partition, taken=Py_ssize_t,
     )
     cdef bint _append_keyed_run(self, Accumulator accumulator, Topic topic, double now) except -1
     @cython.locals(count=Py_ssize_t, index=int, places="int[::1]", row=Py_ssize_t)
@@ -66,9 +58,3 @@ cdef class BulkColumns:
         p="unsigned char *", pos=Py_ssize_t,
     )
     cdef Py_ssize_t _put_headers(self, Accumulator accumulator, Topic topic, Py_ssize_t row) except -1
-    @cython.locals(column=BytesColumn, slot=Py_ssize_t, known=KnownTopic)
-    cdef Topic _topic_of(self, Accumulator accumulator, Py_ssize_t row, double now)
-    @cython.locals(column=BytesColumn, data="const unsigned char *", start=Py_ssize_t, left=Py_ssize_t)
-    cdef bint _is_name(self, bytes name) except -1
-    @cython.locals(column=BytesColumn)
-    cdef KnownTopic _look_up(self, Accumulator accumulator, double now)

@@ -4,22 +4,20 @@
 from __future__ import annotations
 
 from array import array
-from typing import Protocol
 
 from aioprod._build import COMPILED
 from aioprod.arrow.columns import BytesColumn, NumberColumn, PairsColumn, TimestampColumn
-from aioprod.cluster.names import TOPIC_NAME_LENGTH_MAX
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch
-from aioprod.core.bulk_values import BYTES_PER_TURN, BulkCall, count_runs, join_bulk
+from aioprod.core.bulk_topics import RowsCall, RowTopics
+from aioprod.core.bulk_values import BYTES_PER_TURN, count_runs, join_bulk
 from aioprod.core.partition import Partition, Topic
-from aioprod.errors import AioprodError, InvalidTopicError, SerializationError
+from aioprod.errors import AioprodError, SerializationError
 from aioprod.records import memory
 from aioprod.records.builder import LOOSE_OVERHEAD, size_bound
 from aioprod.records.headers import NO_HEADERS
-from aioprod.routing.hashes import murmur2_of
 
-__all__ = ["BulkColumns", "RecordColumns", "RowsCall"]
+__all__ = ["BulkColumns", "RecordColumns"]
 
 ROWS_PER_TURN_SLOW = 500
 """Rows that may be encoded before the loop gets a turn where each runs some Python: a custom partitioner, an error,
@@ -34,17 +32,6 @@ PAIR_COST = 8 + ROW_COST
 
 PAIR_SIZE_MIN = 2
 """The bytes that a header takes at least."""
-
-TOPIC_SLOTS = 256
-TOPICS_MAX = 192
-"""A table of topics by a hash of their names is emptied when it holds so many: a call may have any number of them."""
-
-
-class RowsCall(BulkCall, Protocol):
-    """A bulk call whose rows have topics of their own."""
-
-    def number_of(self, topic: str) -> int:
-        """The number of a topic among those of the call."""
 
 
 class RecordColumns:
@@ -71,41 +58,26 @@ class RecordColumns:
         self.timestamp = timestamp
 
 
-class KnownTopic:
-    """A topic of the call with its name as the column holds it, and its number among the topics of the call."""
-
-    __slots__ = ("name", "number", "topic")
-
-    def __init__(self, name: bytes, topic: Topic, number: int) -> None:
-        self.name = name
-        self.topic = topic
-        self.number = number
-
-
 class BulkColumns:
     """Neighbouring records of a bulk call that lie in columns: the rows from `start` to `stop`.
 
     `first` is the index of the first of them in the call; `places` has the partition of each, -1 for those that are
     not accepted, and `numbers` the number of its topic if there is a column of them. `at` is the next row to deal
-    with, `accepted` how many were accepted, `needed` the bytes that the next one did not get, `unknown` its topic if
-    the partitions of that are not known. `timestamp` (ms) is that of rows without one; the caller keeps it up to date.
+    with, `accepted` how many were accepted, `needed` the bytes that the next one did not get. `timestamp` (ms) is that
+    of rows without one; the caller keeps it up to date.
     """
 
     __slots__ = (
-        "_errors",
         "_first",
         "_headers",
         "_key",
-        "_known",
-        "_known_count",
         "_left",
-        "_number",
         "_partition",
         "_scratch",
         "_start",
         "_stop",
         "_timestamp",
-        "_topic",
+        "_topics",
         "_value",
         "accepted",
         "at",
@@ -114,7 +86,6 @@ class BulkColumns:
         "numbers",
         "places",
         "timestamp",
-        "unknown",
     )
 
     def __init__(
@@ -134,14 +105,10 @@ class BulkColumns:
         self._stop = stop
         self._value = columns.value
         self._key = columns.key
-        self._topic = columns.topic
+        self._topics = None if columns.topic is None else RowTopics(columns.topic, bulk, errors_by_topic)
         self._partition = columns.partition
         self._headers = columns.headers
         self._timestamp = columns.timestamp
-        self._errors = errors_by_topic
-        self._known: list[KnownTopic | None] = []
-        self._known_count = 0
-        self._number = 0
         self._left = 0
         self._scratch = bytearray(256)
         self.places = array("i", [-1]) * (stop - start)
@@ -149,7 +116,11 @@ class BulkColumns:
         self.at = start
         self.accepted = 0
         self.needed = 0
-        self.unknown: str | None = None
+
+    @property
+    def unknown(self) -> str | None:
+        """The topic that the next row waits for, if for any."""
+        return None if self._topics is None else self._topics.unknown
 
     def append(self, accumulator: Accumulator, topic: Topic | None, now: float, granted: bool) -> bool:
         """Append what is left, up to `BYTES_PER_TURN`; False when there is more.
@@ -160,10 +131,9 @@ class BulkColumns:
         seconds.
         """
         self.needed = 0
-        self.unknown = None
         self._left = BYTES_PER_TURN
-        # What was known may have been forgotten since the last turn.
-        self._known_count = TOPICS_MAX
+        if self._topics is not None:
+            self._topics.begin_turn()
         while self.at < self._stop:
             try:
                 return self._append(accumulator, topic, now, granted)
@@ -185,7 +155,7 @@ class BulkColumns:
         key_size = -1
         headers_size = 1
         timestamp = self.timestamp
-        in_runs = self._topic is None and self._partition is None and self._headers is None
+        in_runs = self._topics is None and self._partition is None and self._headers is None
         in_runs = in_runs and choice.is_built_in and accumulator.fitting_is_enough
         while self.at < stop:
             if self._left <= 0:
@@ -193,9 +163,9 @@ class BulkColumns:
             if in_runs and not granted and topic is not None and self._append_run(accumulator, topic, now):
                 continue
             row = self.at
-            if self._topic is not None:
-                topic = self._topic_of(accumulator, row, now)
-                numbers[row - self._start] = self._number
+            if self._topics is not None:
+                topic = self._topics.find(accumulator, row, now)
+                numbers[row - self._start] = self._topics.number
             if topic is None:
                 return False
             value.find(row)
@@ -274,8 +244,10 @@ class BulkColumns:
                     value.data_size,
                     value.places,
                     value.width,
+                    0,
                     value.first + row,
                     value.first + stop,
+                    NO_HEADERS,
                     end + LOOSE_OVERHEAD - start,
                 )
                 return row > first
@@ -311,6 +283,8 @@ class BulkColumns:
         stop = self._stop
         if ROW_COST:
             stop = min(stop, first + self._left // ROW_COST)
+        times = self._timestamp
+        headers = NO_HEADERS
         used: list[Partition] = []
         size = 0
         try:
@@ -323,13 +297,13 @@ class BulkColumns:
                 if key.size >= 0 and not is_sticky:
                     index = choice.by_key(topic, key.data, key.start, key.size)
                 partition = partitions[index]
-                batch = partition.open
-                if batch is None:
+                if partition.open is None:
                     break
-                if self._timestamp is not None:
-                    timestamp = self._timestamp.ms if self._timestamp.find(row) else self.timestamp
-                taken = batch.builder.append_from(
-                    timestamp, key.data, key.start, key.size, value.data, value.start, value.size, NO_HEADERS, 0, 1
+                if times is not None:
+                    timestamp = times.ms if times.find(row) else self.timestamp
+                # No name for the batch: each takes two steps more, which count its references.
+                taken = partition.open.builder.append_from(
+                    timestamp, key.data, key.start, key.size, value.data, value.start, value.size, headers, 0, 1
                 )
                 if not taken:
                     break
@@ -397,61 +371,3 @@ class BulkColumns:
                 memory.copy(p, pos, values.data, values.start, values.size)
                 pos += values.size
         return pos
-
-    # --- topics of their own
-
-    def _topic_of(self, accumulator: Accumulator, row: int, now: float) -> Topic | None:
-        """The topic of a row with a column of topics, None while its partitions are not known: it is `unknown` then."""
-        column = self._topic
-        assert column is not None
-        if not column.find(row):
-            raise InvalidTopicError("The topic of a record is null.")
-        if column.size > TOPIC_NAME_LENGTH_MAX:
-            # It is not even hashed: many rows may share one huge name.
-            raise InvalidTopicError(
-                f"The topic of a record has a name of {column.size} bytes: {TOPIC_NAME_LENGTH_MAX} are allowed."
-            )
-        if self._known_count == TOPICS_MAX:
-            self._known = [None] * TOPIC_SLOTS
-            self._known_count = 0
-        slot = murmur2_of(column.data, column.start, column.size) % TOPIC_SLOTS
-        known = self._known[slot]
-        while known is not None and not self._is_name(known.name):
-            slot = (slot + 1) % TOPIC_SLOTS
-            known = self._known[slot]
-        if known is None:
-            known = self._look_up(accumulator, now)
-            if known is None:
-                return None
-            self._known[slot] = known
-            self._known_count += 1
-        self._number = known.number
-        return known.topic
-
-    def _is_name(self, name: bytes) -> bool:
-        """Whether the topic of the row found has this name."""
-        column = self._topic
-        assert column is not None
-        data = column.data
-        start = column.start
-        left = column.size
-        if left != len(name):
-            return False
-        while left > 0 and data[start + left - 1] == name[left - 1]:
-            left -= 1
-        return left == 0
-
-    def _look_up(self, accumulator: Accumulator, now: float) -> KnownTopic | None:
-        """The topic of the row found; raises InvalidTopicError, or why no record can go there."""
-        column = self._topic
-        assert column is not None
-        encoded = column.get()
-        assert encoded is not None
-        name = encoded.decode(errors="replace")
-        if name in self._errors:
-            raise self._errors[name].again()
-        topic = accumulator.topic(name, now)
-        if topic.parked is not None:
-            self.unknown = name
-            return None
-        return KnownTopic(encoded, topic, self.bulk.number_of(name))

@@ -2,6 +2,7 @@ cimport cython
 
 from aioprod.core.accumulator cimport Accumulator
 from aioprod.core.batch cimport Batch, Run
+from aioprod.core.lines cimport Lines
 from aioprod.core.partition cimport Partition, Topic
 from aioprod.core.partition_choice cimport PartitionChoice
 from aioprod.records.builder cimport RecordBatchBuilder
@@ -20,7 +21,8 @@ cpdef void count_runs(Accumulator accumulator, list partitions, bulk, double now
 @cython.final
 cdef class BulkValues:
     cdef readonly object bulk, places
-    cdef readonly list values, keys
+    cdef readonly object values
+    cdef readonly list keys
     cdef readonly bytes headers
     cdef readonly Py_ssize_t at, accepted, needed
     cdef Py_ssize_t first
@@ -35,13 +37,13 @@ cdef class BulkValues:
     cdef bint _append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
     @cython.locals(
         partition=Partition, batch=Batch, builder=RecordBatchBuilder, start=Py_ssize_t, size_max=Py_ssize_t,
-        count=Py_ssize_t, places="int[::1]", stop=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t,
+        lines=Lines, count=Py_ssize_t, places="int[::1]", stop=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t,
     )
     cdef Py_ssize_t _append_run(self, Accumulator accumulator, Topic topic, Py_ssize_t left, double now) except -1
     @cython.locals(
         choice=PartitionChoice, is_sticky=bint, sticky=int, partitions=list, keys=list, values=list, places="int[::1]",
-        headers=bytes, end=Py_ssize_t, used=list, size=Py_ssize_t, at=Py_ssize_t, stop=Py_ssize_t, value=bytes,
-        key=bytes, key_size=Py_ssize_t, value_size=Py_ssize_t, index=int, partition=Partition, batch=Batch,
-        taken=Py_ssize_t,
+        headers="const unsigned char *", headers_size=Py_ssize_t, end=Py_ssize_t, used=list, size=Py_ssize_t,
+        at=Py_ssize_t, stop=Py_ssize_t, value=bytes, key=bytes, key_size=Py_ssize_t, value_size=Py_ssize_t, index=int,
+        partition=Partition, taken=Py_ssize_t,
     )
     cdef Py_ssize_t _append_keyed_run(self, Accumulator accumulator, Topic topic, Py_ssize_t left, double now) except -1

@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False
 """Records of a bulk call on their way into the accumulator: a slice of them at a time, as far as there is room."""
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from typing import Any, Protocol
 
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.batch import Batch, Run
+from aioprod.core.lines import Lines
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError
 from aioprod.records.builder import LOOSE_OVERHEAD, record_size_bound
@@ -34,7 +36,7 @@ class BulkCall(Protocol):
 def join_bulk(batch: Batch, bulk: BulkCall, count: int = 1) -> None:
     """The records that were just put into `batch` belong to a bulk call; those in a row share one waiter entry."""
     waiters = batch.waiters
-    last = waiters[-1] if waiters else None
+    last = waiters[len(waiters) - 1] if waiters else None
     if type(last) is Run:
         run = last
         if run.bulk is bulk:
@@ -63,10 +65,10 @@ def count_runs(accumulator: Accumulator, partitions: list[Partition], bulk: Bulk
 class BulkValues:
     """Neighbouring records of a bulk call that have everything but key and value in common.
 
-    `keys` has one entry per value, or is None; `timestamp` is in ms, `partition` -1 to be chosen, `headers` encoded.
-    `first` is the index of the first value in the call; `places` has the partition of each record, -1 for those
-    that are not accepted. `at` is how many records have been dealt with, `accepted` how many of them were accepted,
-    `needed` the room in bytes that the next one did not find.
+    `keys` has one entry per value of a list, and is None for lines; `timestamp` is in ms, `partition` -1 to be chosen,
+    `headers` encoded. `first` is the index of the first value in the call; `places` has the partition of each record,
+    -1 for those that are not accepted. `at` is how many records have been dealt with, `accepted` how many of them were
+    accepted, `needed` the room in bytes that the next one did not find.
     """
 
     __slots__ = (
@@ -86,7 +88,7 @@ class BulkValues:
     def __init__(
         self,
         bulk: BulkCall,
-        values: list[Any],
+        values: list[Any] | Lines,
         keys: list[Any] | None,
         headers: bytes,
         timestamp: int,
@@ -173,7 +175,12 @@ class BulkValues:
         builder = batch.builder
         start = builder.position
         size_max = min(left, accumulator.budget.open_to - accumulator.budget.used)
-        count = builder.append_values(self.timestamp, self.values, self.at, self.headers, size_max)
+        values = self.values
+        if isinstance(values, Lines):
+            lines = values
+            count = lines.append_to(builder, self.timestamp, self.at, self.headers, size_max)
+        else:
+            count = builder.append_values(self.timestamp, values, self.at, self.headers, size_max)
         if count == 0:
             return 0
         join_bulk(batch, self.bulk, count)
@@ -196,44 +203,45 @@ class BulkValues:
         keys = self.keys
         assert keys is not None
         values = self.values
+        assert isinstance(values, list)
         places = self.places
         headers = self.headers
-        end = min(left, accumulator.budget.open_to - accumulator.budget.used) - LOOSE_OVERHEAD - len(headers)
+        headers_size = len(self.headers)
+        end = min(left, accumulator.budget.open_to - accumulator.budget.used) - LOOSE_OVERHEAD - headers_size
         used: list[Partition] = []
         size = 0
         at = self.at
         stop = len(values)
         while at < stop:
             given = values[at]
-            if given is not None and type(given) is not bytes:
+            if type(given) is bytes:
+                value = given
+                value_size = len(value)
+            elif given is None:
+                value = b""
+                value_size = -1
+            else:
                 break
-            value = given
             given = keys[at]
-            if given is not None and type(given) is not bytes:
+            if type(given) is bytes:
+                key = given
+                key_size = len(key)
+            elif given is None:
+                key = b""
+                key_size = -1
+            else:
                 break
-            key = given
-            key_size = -1 if key is None else len(key)
-            value_size = -1 if value is None else len(value)
             if size + key_size + value_size > end:
                 break
             index = sticky
-            if key is not None and not is_sticky:
+            if key_size >= 0 and not is_sticky:
                 index = choice.by_key(topic, key, 0, key_size)
             partition = partitions[index]
-            batch = partition.open
-            if batch is None:
+            if partition.open is None:
                 break
-            taken = batch.builder.append_from(
-                self.timestamp,
-                b"" if key is None else key,
-                0,
-                key_size,
-                b"" if value is None else value,
-                0,
-                value_size,
-                headers,
-                0,
-                len(headers),
+            # No name for the batch: each takes two steps more, which count its references.
+            taken = partition.open.builder.append_from(
+                self.timestamp, key, 0, key_size, value, 0, value_size, headers, 0, headers_size
             )
             if not taken:
                 break

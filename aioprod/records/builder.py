@@ -96,13 +96,14 @@ def bound_of(cursor: RecordCursor) -> int:
 class RecordBatchBuilder:
     """Encodes the records of one batch into one bytearray, and makes of it what a Produce request carries.
 
-    `buffer` belongs to the caller and is never resized: `PREFIX` free bytes, the batch, one free byte.
-    `position` is the end of the records, `count` their number, timestamps are in ms (-1 while there is no record).
-    After `compress`, or `seal` without it, nothing more fits; `compressed_size` is then the size of the batch as it is
-    sent, and `compressed` is True.
+    `buffer` belongs to the caller and is never resized, so that `_bytes` can be its memory once compiled: `PREFIX` free
+    bytes, the batch, one free byte. `position` is the end of the records, `count` their number, timestamps are in ms
+    (-1 while there is no record). After `compress`, or `seal` without it, nothing more fits; `compressed_size` is then
+    the size of the batch as it is sent, and `compressed` is True.
     """
 
     __slots__ = (
+        "_bytes",
         "_codec",
         "_limit",
         "_sealed",
@@ -116,6 +117,7 @@ class RecordBatchBuilder:
 
     def __init__(self, buffer: bytearray) -> None:
         self.buffer = buffer
+        self._bytes = buffer
         self._limit = len(buffer) - TAIL
         self.position = PREFIX + HEADER
         self.count = 0
@@ -187,16 +189,19 @@ class RecordBatchBuilder:
         if value_size > 0:
             body += value_size
         start = self.position
-        if start + memory.varint_size(body) + body > self._limit:
+        size = memory.varint_size(body) + body
+        if start + size > self._limit:
             return 0
-        p = self.buffer
+        # Before the copies, as these are calls in C, and what is needed behind a call must be put aside.
+        self._advance(timestamp, base, count + 1, start + size)
+        p = self._bytes
         pos = memory.put_varint(p, start, body)
         p[pos] = 0
         pos = memory.put_varint(p, pos + 1, delta)
         pos = memory.put_varint(p, pos, count)
         pos = memory.put_varint(p, pos, key_size)
         if key_size > 0:
-            memory.copy(p, pos, key, key_start, key_size)
+            memory.copy_short(p, pos, key, key_start, key_size)
             pos += key_size
         pos = memory.put_varint(p, pos, value_size)
         if value_size > 0:
@@ -206,9 +211,7 @@ class RecordBatchBuilder:
             p[pos] = NO_COUNT
         else:
             memory.copy(p, pos, headers, headers_start, headers_size)
-        pos += headers_size
-        self._advance(timestamp, base, count + 1, pos)
-        return pos - start
+        return size
 
     def _advance(self, timestamp: int, base: int, count: int, position: int) -> None:
         """There are `count` records up to `position` now, the last ones of `timestamp`."""
@@ -229,7 +232,7 @@ class RecordBatchBuilder:
         delta = timestamp - base
         headers_size = len(headers)
         fixed_size = 1 + memory.varint_size(delta) + 1 + headers_size
-        p = self.buffer
+        p = self._bytes
         pos = self.position
         limit = min(self._limit, pos + size_max)
         index = start
@@ -263,26 +266,29 @@ class RecordBatchBuilder:
         data_size: int,
         places: Buffer,
         width: int,
+        gap: int,
         start: int,
         stop: int,
+        headers: bytes,
         size_max: int,
     ) -> int:
-        """The same for the byte strings `start` to `stop` of `data`, from one place to the next each, without headers.
+        """The same for the byte strings `start` to `stop` of `data`, which lie from one place to the next each.
 
-        `places` are integers of `width` bytes, as the offsets of Arrow. It also ends before a string whose places
-        descend, or point out of the `data_size` bytes.
+        `places` are integers of `width` bytes, as the offsets of Arrow, and `gap` bytes before the next place belong to
+        none. It also ends before a string whose places descend, or point out of the `data_size` bytes.
         """
         count = self.count
         base = timestamp if count == 0 else self.base_timestamp
         delta = timestamp - base
-        fixed_size = 1 + memory.varint_size(delta) + 1 + 1
-        p = self.buffer
+        headers_size = len(headers)
+        fixed_size = 1 + memory.varint_size(delta) + 1 + headers_size
+        p = self._bytes
         pos = self.position
         limit = min(self._limit, pos + size_max)
         index = start
         value_start = memory.int_at(places, width, index)
         while index < stop:
-            value_end = memory.int_at(places, width, index + 1)
+            value_end = memory.int_at(places, width, index + 1) - gap
             if not 0 <= value_start <= value_end <= data_size:
                 break
             value_size = value_end - value_start
@@ -291,9 +297,12 @@ class RecordBatchBuilder:
                 break
             memory.copy(p, at, data, value_start, value_size)
             pos = at + value_size
-            p[pos] = NO_COUNT
-            pos += 1
-            value_start = value_end
+            if headers_size == 1:
+                p[pos] = NO_COUNT
+            else:
+                memory.copy(p, pos, headers, 0, headers_size)
+            pos += headers_size
+            value_start = value_end + gap
             count += 1
             index += 1
         if index > start:
@@ -333,6 +342,7 @@ class RecordBatchBuilder:
         assert len(buffer) >= self.position + TAIL
         memory.copy(buffer, PREFIX, old, PREFIX, self.position - PREFIX)
         self.buffer = buffer
+        self._bytes = buffer
         self._limit = len(buffer) - TAIL
         return old
 

@@ -3,7 +3,7 @@
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.buffer cimport PyBUF_READ
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcpy, memset
 
 
 cdef inline bytearray room(Py_ssize_t size):
@@ -16,12 +16,33 @@ cdef inline void copy(
     memcpy(target + at, source + start, size)
 
 
+cdef inline void copy_short(
+    unsigned char *target, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t size
+) noexcept nogil:
+    # A copy of a constant size is a load and a store, and no call; two of them may overlap.
+    target += at
+    source += start
+    if 8 <= size <= 16:
+        memcpy(target, source, 8)
+        memcpy(target + size - 8, source + size - 8, 8)
+    elif 4 <= size < 8:
+        memcpy(target, source, 4)
+        memcpy(target + size - 4, source + size - 4, 4)
+    else:
+        memcpy(target, source, size)
+
+
 cdef inline span(bytearray source, Py_ssize_t start, Py_ssize_t end):
     return PyMemoryView_FromMemory(PyByteArray_AS_STRING(source) + start, end - start, PyBUF_READ)
 
 
 cdef inline void fill(unsigned char *target, Py_ssize_t size, int byte) noexcept nogil:
     memset(target, byte, size)
+
+
+cdef inline Py_ssize_t find(const unsigned char *source, int byte, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    cdef const void *found = memchr(source + start, byte, end - start)
+    return end if found is NULL else <const unsigned char *> found - source
 
 
 cdef inline void clear_bit(unsigned char *target, Py_ssize_t index) noexcept nogil:

@@ -10,7 +10,9 @@ from aioprod.wire.buffer import Buffer
 __all__ = [
     "clear_bit",
     "copy",
+    "copy_short",
     "fill",
+    "find",
     "int_at",
     "put_head",
     "put_int32",
@@ -35,6 +37,11 @@ def copy(target: bytearray, at: int, source: Buffer, start: int, size: int) -> N
     target[at : at + size] = source[start : start + size]
 
 
+def copy_short(target: bytearray, at: int, source: Buffer, start: int, size: int) -> None:
+    """The same, for less where there are 4 to 16 bytes, as most keys have."""
+    target[at : at + size] = source[start : start + size]
+
+
 def span(source: bytearray, start: int, end: int) -> memoryview:
     """A view of some of the bytes, which are there; for one call: the compiled form does not keep `source` alive."""
     return memoryview(source)[start:end]
@@ -43,6 +50,12 @@ def span(source: bytearray, start: int, end: int) -> memoryview:
 def fill(target: bytearray, size: int, byte: int) -> None:
     """Set the first `size` bytes, which are there."""
     target[:size] = bytes([byte]) * size
+
+
+def find(source: bytes, byte: int, start: int, end: int) -> int:
+    """Where `byte` comes first in `source[start:end]`, which is there; `end` where it does not."""
+    found = source.find(byte, start, end)
+    return found if found >= 0 else end
 
 
 def clear_bit(target: bytearray, index: int) -> None:

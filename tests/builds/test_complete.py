@@ -12,7 +12,7 @@ from build_ext import PACKAGE, TRANSLATED, hot_modules
 from tests.support.builds import builds
 
 COMPARED = {
-    "test_arrow.py": ("arrow.columns", "core.bulk_columns"),
+    "test_arrow.py": ("arrow.columns", "core.bulk_columns", "core.bulk_topics"),
     "test_compat.py": ("compat.aiokafka.batch",),
     "test_core.py": (
         "core.accumulator",
@@ -22,6 +22,7 @@ COMPARED = {
         "core.splitting",
         "core.drain",
         "core.lifecycle",
+        "core.lines",
         "core.bulk_values",
         "core.partition",
         "core.buffer_pool",

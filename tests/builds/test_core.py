@@ -12,6 +12,7 @@ from tests.support.builds import Build, check_same, plain
 KEYS = st.none() | st.binary(max_size=8)
 VALUES = st.none() | st.binary(max_size=300) | st.integers(0, 2500).map(lambda size: b"v" * size)
 OTHERS = st.sampled_from([memoryview(b"a view"), bytearray(b"bytes"), "text"])
+TEXTS = st.lists(st.integers(0, 300), max_size=60).map(lambda sizes: b"\n".join([b"l" * size for size in sizes]))
 TOPICS = st.sampled_from(["t", "t", "t", "t", "u", "u", "unknown", "no/name"])
 PARTITIONS = st.sampled_from([-1, -1, -1, -1, 0, 1, 2, 3])
 TIMESTAMPS = st.integers(0, (1 << 63) - 1) | st.integers(1000, 1010)
@@ -25,6 +26,7 @@ STEPS = st.one_of(
     APPEND,
     st.tuples(st.just("many"), KEYS, st.lists(VALUES | OTHERS, max_size=12), PARTITIONS, st.booleans()),
     st.tuples(st.just("many"), st.none(), st.lists(VALUES | OTHERS, max_size=40), st.just(-1), st.booleans()),
+    st.tuples(st.just("lines"), st.binary(max_size=40) | TEXTS, PARTITIONS, st.booleans()),
     st.tuples(st.just("withdraw"), st.integers(0, 60)),
     st.tuples(st.just("drain"), st.integers(1, 3), st.integers(1, 5000), st.booleans()),
     st.tuples(st.just("drain"), st.integers(1, 2), st.just(100_000), st.just(True)),
@@ -71,10 +73,17 @@ class Driver:
 
     def many(self, key: bytes | None, values: list[Any], partition: int, with_headers: bool) -> object:
         headers = self.build["aioprod.records.headers"].encode_headers([("name", b"value")] if with_headers else [])
-        module = self.build["aioprod.core.bulk_values"]
-        calls = Calls(self.build)
         keys = None if key is None else [key] * len(values)
-        part = module.BulkValues(calls, values, keys, headers, 1000, partition, 5)
+        return self.bulk(values, keys, partition, headers)
+
+    def lines(self, text: bytes, partition: int, with_headers: bool) -> object:
+        headers = self.build["aioprod.records.headers"].encode_headers([("name", b"value")] if with_headers else [])
+        lines = self.build["aioprod.core.lines"].lines_of(text)
+        return list(lines), lines.size, self.bulk(lines, None, partition, headers)
+
+    def bulk(self, values: Any, keys: list[Any] | None, partition: int, headers: bytes) -> object:
+        calls = Calls(self.build)
+        part = self.build["aioprod.core.bulk_values"].BulkValues(calls, values, keys, headers, 1000, partition, 5)
         topic = self.accumulator.topic("t", self.now)
         whole = part.append(self.accumulator, topic, self.now, False)
         return whole, part.at, part.accepted, part.needed, list(part.places), calls.said

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from aioprod.cli.__main__ import main
+from aioprod.cli.produce import chunks
 from aioprod.core.bulk_values import BYTES_PER_TURN
 from aioprod.errors import ErrorCode
 from aioprod.messages import InitProducerIdRequest, ProduceRequest
@@ -57,6 +58,8 @@ def file(tmp_path: Path, content: bytes | str) -> str:
         (b"a\nb\n", [b"a", b"b"]),
         (b"a\nb", [b"a", b"b"]),
         (b"\n\xff\n", [b"", b"\xff"]),
+        (b"a\r\n\r\n\n\nb\r\n", [b"a\r", b"\r", b"", b"", b"b\r"]),
+        (b"\n" * 3_000, [b""] * 3_000),
         (b"x" * 3_000_000 + b"\ny\n" * 3, None),
     ],
 )
@@ -65,6 +68,28 @@ def test_each_line_is_a_value(
 ) -> None:
     assert produce(cluster, file(tmp_path, content), "-X", "max.request.size=4000000") == 0
     assert values(cluster) == (content.split(b"\n")[:-1] if expected is None else expected)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_lines_go_on_in_the_next_chunk(
+    cluster: FakeClusterThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes
+) -> None:
+    monkeypatch.setattr(chunks, "_CHUNK", 7)
+    lines = [b"", b"six..." + b"\r", b"a line of several chunks", b"", b"1", b"2", b"3", b"seven..", b"the end"]
+    path = file(tmp_path, b"\n".join(lines) + end)
+    assert produce(cluster, path) == 0
+    assert produce(cluster, path, "--null-value", "1") == 0
+    assert values(cluster) == lines + [None if line == b"1" else line for line in lines]
+
+
+def test_lines_have_headers_a_partition_and_a_time_in_common(
+    cluster: FakeClusterThread, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--header", "a=b", "--timestamp", "1970-01-01T00:00:01+00:00", "--partition", "0", "--json"]
+    assert produce(cluster, file(tmp_path, b"one\n\nthree\n"), *arguments) == 0
+    found = [(record.value, list(record.headers), record.timestamp) for record in cluster.topics["t"].records()]
+    assert found == [(value, [("a", b"b")], 1000) for value in (b"one", b"", b"three")]
+    assert json.loads(capsys.readouterr().out)["bytes"] == 8
 
 
 def test_lines_keep_their_order_over_many_calls(cluster: FakeClusterThread, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from aioprod.core import bulk_values
 from aioprod.core.batch import Batch, Run
 from aioprod.core.bulk_values import BulkValues
+from aioprod.core.lines import Lines, lines_of
 from aioprod.errors import AioprodError, InvalidRecordError, RecordTooLargeError, SerializationError
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import TopicPartition
@@ -37,7 +38,7 @@ class Call:
 
 
 def piece(
-    call: Call, given: list[Any], keys: list[Any] | None = None, *, partition: int = -1, first: int = 0
+    call: Call, given: list[Any] | Lines, keys: list[Any] | None = None, *, partition: int = -1, first: int = 0
 ) -> BulkValues:
     return BulkValues(call, given, keys, NO_HEADERS, 1000, partition, first)
 
@@ -261,3 +262,71 @@ def test_runs_of_two_calls_and_single_records_share_a_batch() -> None:
         1,
     ]
     assert values(opened(harness)) == [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]
+
+
+@pytest.mark.parametrize("size", range(20))
+def test_keys_of_any_size_are_stored_whole(size: int) -> None:
+    harness = Harness()
+    harness.lead({0: 1})
+    keys = [b"abcdefghijklmnopqrst"[:size], None, b"z" * size]
+    assert append(harness, piece(Call(), [b"before"]))
+    assert append(harness, piece(Call(), [b"1", None, b""], keys))
+    stored = [(record.key, record.value) for record in opened(harness).builder.records()]
+    assert stored == [(None, b"before"), *zip(keys, [b"1", None, b""], strict=True)]
+
+
+# --- lines
+
+
+@pytest.mark.parametrize("headers", [NO_HEADERS, encode_headers([("name", b"value")])])
+@pytest.mark.parametrize(
+    "given",
+    [
+        [b"v"] * 500,
+        [b"", b"a" * 62, b"b" * 63, b"c" * 64, b"d" * 300, b""] * 30,
+        [b"a", b"b", b"c" * 2000, b"d", b"e" * 900, b"f"] * 3,
+        [b"n" * (number * 7 % 300) for number in range(200)],
+    ],
+)
+def test_lines_make_the_same_batches_as_a_list_of_them(given: list[bytes], headers: bytes) -> None:
+    made = []
+    for values_ in (given, lines_of(b"\n".join(given)), lines_of(b"\n".join([b"x", b"", *given, b"y"]))[2:-1]):
+        harness = Harness()
+        harness.lead({0: 1, 1: 1})
+        harness.append(b"before", timestamp=700)
+        part = BulkValues(Call(), values_, None, headers, 90_000, -1, 0)
+        assert append(harness, part)
+        records = [list(batch.builder.records()) for batch in harness.accumulator.incomplete]
+        made.append((records, batches(harness), list(part.places), part.accepted))
+    assert made[0] == made[1] == made[2]
+
+
+def test_lines_for_one_partition_and_lines_that_are_too_large() -> None:
+    harness = Harness(max_request_size=200)
+    harness.lead({0: 1, 1: 1})
+    call = Call()
+    given = piece(call, lines_of(b"a\n" + b"x" * 300 + b"\n\nb"), partition=1, first=100)
+    assert append(harness, given)
+    assert [(index, type(error)) for index, error in call.failures] == [(101, RecordTooLargeError)]
+    assert values(opened(harness, 1)) == [b"a", b"", b"b"]
+    call = Call()
+    given = piece(call, lines_of(b"a\n" + b"x" * 300 + b"\nb"))
+    assert append(harness, given)
+    assert [index for index, _ in call.failures] == [1]
+
+
+def test_lines_wait_for_room_and_give_the_loop_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(buffer_memory=300)
+    harness.lead({0: 1})
+    given = piece(Call(), lines_of(b"\n".join([b"x" * 100] * 4)))
+    assert not append(harness, given)
+    assert (given.at, given.accepted) == (2, 2)
+    assert given.needed > 100
+    monkeypatch.setattr(bulk_values, "BYTES_PER_TURN", 250)
+    harness = Harness()
+    harness.lead({0: 1})
+    given = piece(Call(), lines_of(b"\n".join([b"x" * 100] * 7)))
+    turns = 1
+    while not append(harness, given):
+        turns += 1
+    assert turns == 3

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from aioprod import TopicPartition
+from aioprod.core.lines import lines_of
 from aioprod.errors import (
     BufferFullError,
     DeliveryError,
@@ -21,6 +22,7 @@ from aioprod.errors import (
     SerializationError,
 )
 from aioprod.messages import MetadataRequest, ProduceRequest
+from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake import FakeTopic
 from tests.support.producers import ErrorLog, Spy, running, turns, until
@@ -46,8 +48,9 @@ async def one_by_one(items: list[Any]) -> AsyncIterator[Any]:
         {b"a": 1, b"b": 2},
         iter([b"a", b"b"]),
         (value for value in [b"a", b"b"]),
+        lines_of(b"a\nb"),
     ],
-    ids=["list", "tuple", "dict", "iterator", "generator"],
+    ids=["list", "tuple", "dict", "iterator", "generator", "lines"],
 )
 async def test_any_iterable_will_do(brokers: FakeCluster, given: Any) -> None:
     topic = brokers.create_topic("t")
@@ -63,6 +66,21 @@ async def test_an_async_iterable_will_do_too(brokers: FakeCluster) -> None:
         result = await producer.send_many("t", one_by_one([b"%d" % n for n in range(50)]))
     assert (result.count, result.offsets) == (50, {TopicPartition("t", 0): (range(50),)})
     assert values(topic) == [b"%d" % n for n in range(50)]
+
+
+async def test_lines_may_be_many_and_have_keys_and_interceptors(brokers: FakeCluster) -> None:
+    topic = brokers.create_topic("t")
+    texts = [b"%d" % number for number in range(3 * RECORDS_PER_TURN + 1)]
+    lines = lines_of(b"\n".join(texts))
+    async with running(brokers) as producer:
+        assert (await producer.send_many("t", lines)).count == len(texts)
+        assert (await producer.send_many("t", lines, keys=texts)).count == len(texts)
+        with pytest.raises(InvalidRecordError, match="keys for only 2 of its values"):
+            await producer.send_many("t", lines[:3], keys=iter(texts[:2]))
+    async with running(brokers, interceptors=[Spy()]) as producer:
+        assert (await producer.send_many("t", lines[:3])).count == 3
+    assert values(topic) == texts + texts + texts[:2] + texts[:3]
+    assert [record.key for record in topic.records()][: 2 * len(texts)] == [None] * len(texts) + texts
 
 
 @pytest.mark.parametrize("given", [[], (), one_by_one([])])

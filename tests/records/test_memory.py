@@ -18,6 +18,19 @@ def test_copy_of_nothing_leaves_the_target_alone() -> None:
     assert target == b"abc"
 
 
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 7, 8, 9, 16, 17, 26])
+def test_short_copies_move_only_the_named_bytes(size: int) -> None:
+    letters = b"abcdefghijklmnopqrstuvwxyz"
+    target = bytearray(b"." * 30)
+    memory.copy_short(target, 2, b"__" + letters, 2, size)
+    assert target == b".." + letters[:size] + b"." * (28 - size)
+
+
+@pytest.mark.parametrize(("start", "end", "found"), [(0, 5, 1), (1, 5, 1), (2, 5, 3), (4, 5, 5), (2, 3, 3), (5, 5, 5)])
+def test_a_byte_is_found_between_two_places(start: int, end: int, found: int) -> None:
+    assert memory.find(b"a.b.c", ord("."), start, end) == found
+
+
 def test_bits_are_cleared_one_by_one() -> None:
     target = memory.room(2)
     memory.fill(target, 2, 0xFF)

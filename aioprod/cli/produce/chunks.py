@@ -11,7 +11,7 @@ from typing import Final
 
 from aioprod.errors import UsageError
 
-__all__ = ["STDIN", "check_readable", "read_chunks", "read_lines"]
+__all__ = ["STDIN", "check_readable", "read_blocks", "read_chunks"]
 
 STDIN: Final = "-"
 _CHUNK: Final = 1 << 19
@@ -79,20 +79,22 @@ def _widen(descriptor: int) -> None:
             fcntl(descriptor, F_SETPIPE_SZ, _CHUNK)
 
 
-async def read_lines(path: str, end: bytes = b"\n") -> AsyncIterator[list[bytes]]:
-    """The lines of each chunk without their ends; the last line of all may lack its end. Raises UsageError."""
+async def read_blocks(path: str) -> AsyncIterator[bytes]:
+    """The content in blocks of whole lines, without the end of the last one, which may lack it in the file.
+
+    Raises UsageError where reading fails.
+    """
     parts: list[bytes] = []
     size = 0
     async for data in read_chunks(path):
-        if end not in data and len(end) == 1:
+        end = data.rfind(b"\n")
+        if end < 0:
             size += len(data)
             if size > _LINE_MAX:
                 raise UsageError(f"{path!r} has a line of more than 1 GiB.")
             parts.append(data)
             continue
-        lines = b"".join([*parts, data]).split(end)
-        parts, size = [lines.pop()], 0
-        if lines:
-            yield lines
+        yield b"".join([*parts, memoryview(data)[:end]])
+        parts, size = [data[end + 1 :]], 0
     if rest := b"".join(parts):
-        yield rest.split(end)
+        yield rest

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from aioprod.cli.produce.formats import Row, Rows
 from aioprod.core.bulk_values import BYTES_PER_TURN
+from aioprod.core.lines import Lines
 from aioprod.errors import AioprodError, BufferFullError
 from aioprod.producer import Producer
 from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
@@ -145,7 +146,7 @@ class Delivery:
         self,
         source: str,
         line: int,
-        values: Sequence[bytes | None],
+        values: Sequence[bytes | None] | Lines,
         keys: Sequence[bytes | None] | None,
         needed: int,
         size: int,
@@ -219,6 +220,6 @@ class Delivery:
             await asyncio.shield(self._calls[0])
 
 
-def _size(texts: Iterable[bytes | None]) -> int:
+def _size(texts: Iterable[bytes | None] | Lines) -> int:
     """The bytes of keys or values; a generator would cost three times as much."""
-    return sum(map(len, filter(None, texts)))
+    return texts.size if isinstance(texts, Lines) else sum(map(len, filter(None, texts)))

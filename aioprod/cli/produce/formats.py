@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from aioprod.cli.produce.chunks import read_lines
+from aioprod.cli.produce.chunks import read_blocks
+from aioprod.core.lines import Lines, lines_of
 from aioprod.errors import InvalidRecordError
 from aioprod.types import Headers
 
@@ -36,7 +37,7 @@ class Rows:
     """
 
     line: int
-    values: Sequence[bytes | None] = ()
+    values: Sequence[bytes | None] | Lines = ()
     keys: Sequence[bytes | None] | None = None
     single: Sequence[Row] = ()
     error: InvalidRecordError | None = None
@@ -134,8 +135,10 @@ class _InvalidLineError(Exception):
 
 async def _plain(path: str, how: Format) -> AsyncIterator[Rows]:
     line = 1
-    async for lines in read_lines(path):
-        yield _plain_rows(lines, line, how)
+    are_values = how.key_separator is None and how.value_type == "text" and how.null is None
+    async for block in read_blocks(path):
+        lines = lines_of(block) if are_values else block.split(b"\n")
+        yield Rows(line, lines) if isinstance(lines, Lines) else _plain_rows(lines, line, how)
         line += len(lines)
 
 
@@ -161,11 +164,11 @@ def _plain_rows(lines: list[bytes], line: int, how: Format) -> Rows:
 
 async def _json_lines(path: str, how: Format) -> AsyncIterator[Rows]:
     line = 1
-    async for lines in read_lines(path):
+    async for block in read_blocks(path):
         single: list[Row] = []
         error: InvalidRecordError | None = None
         first = line
-        for text in lines:
+        for text in block.split(b"\n"):
             try:
                 if text.strip():
                     single.append(_json_row(text, line, how))
@@ -223,11 +226,11 @@ async def _csv(path: str, how: Format) -> AsyncIterator[Rows]:
     names: list[str] | None = None
     line = 1
     held: list[str] = []
-    async for lines in read_lines(path):
+    async for block in read_blocks(path):
         single: list[Row] = []
         error: InvalidRecordError | None = None
         first = line
-        for text in lines:
+        for text in block.split(b"\n"):
             held.append(text.decode("utf-8", "surrogateescape"))
             line += 1
             if sum(part.count('"') for part in held) % 2:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from aioprod.core.accumulator import Accumulator
 from aioprod.core.bulk_values import BulkValues
+from aioprod.core.lines import Lines
 from aioprod.errors import AioprodError
 from aioprod.producer.bulk.call import Bulk
 from aioprod.producer.engine import Engine
@@ -72,13 +73,16 @@ class BulkAppender:
     async def take(
         self,
         name: str,
-        values: list[Any],
+        values: list[Any] | Lines,
         keys: list[Any] | None,
         headers: bytes,
         partition: int,
         timestamp: int | None,
     ) -> None:
-        """Append serialized records, waiting in line for room, and for the topic should it be forgotten meanwhile."""
+        """Append serialized records, waiting in line for room, and for the topic should it be forgotten meanwhile.
+
+        Lines have no keys.
+        """
         engine = self._engine
         bulk = self._bulk
         if timestamp is None:

@@ -9,6 +9,7 @@ from itertools import islice, zip_longest
 from typing import Any, TypeVar
 
 from aioprod.core.batch import Run
+from aioprod.core.lines import Lines
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.failure import Failure
 from aioprod.producer.preparation import as_bytes
@@ -155,12 +156,15 @@ def _joined(stored: list[tuple[int, int]]) -> Iterator[range]:
     yield range(start, stop)
 
 
-async def chunks(values: Iterable[T] | AsyncIterable[T], size: int) -> AsyncGenerator[list[T], None]:
-    """The items of an iterable of either kind: up to `size` at a time, or each as it comes from an async one."""
+async def chunks(values: Iterable[T] | AsyncIterable[T] | Lines, size: int) -> AsyncGenerator[list[T] | Lines, None]:
+    """The items of an iterable of either kind: up to `size` at a time, or each as it comes from an async one.
+
+    They come in lists, and lines as lines.
+    """
     if isinstance(values, AsyncIterable):
         async for value in values:
             yield [value]
-    elif type(values) is list:
+    elif type(values) is list or isinstance(values, Lines):
         start = 0
         while chunk := values[start : start + size]:
             yield chunk

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 from aioprod._build import COMPILED
+from aioprod.core.lines import Lines
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.bulk.appender import BulkAppender
 from aioprod.producer.bulk.call import Bulk, chunks, per_record, same_headers
@@ -34,7 +35,7 @@ async def send_many(
     headers: Headers | Iterable[Headers | None] | None,
     timestamps: Timestamp | Iterable[Timestamp | None] | None,
 ) -> SendResult:
-    """Send all values and wait for their outcome; see `Producer.send_many`."""
+    """Send all values and wait for their outcome; see `Producer.send_many`. `Lines` are values, too."""
     if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, (Iterable, AsyncIterable)):
         raise InvalidRecordError(f"send_many got values of type {type(values).__name__}: give an iterable of values.")
     partition_index(topic, partition)
@@ -83,6 +84,7 @@ class _Call:
         self._unavailable: AioprodError | None = None
         self._each_headers: Iterator[Any] | None = None
         self._each_timestamp: Iterator[Any] | None = None
+        self._keys = keys
         self._each_key = per_record("keys", keys, count)
         if same_headers(headers):
             self._headers = headers
@@ -98,7 +100,7 @@ class _Call:
             self._encoded = encode_headers(self._headers) if self._headers else NO_HEADERS
             self._timestamp_ms = None if self._timestamp is None else timestamp_ms(topic, self._timestamp)
 
-    async def take(self, values: list[Any]) -> None:
+    async def take(self, values: list[Any] | Lines) -> None:
         """Append some values, waiting for room; what is wrong with single records goes to the failures."""
         if not self._is_uniform:
             end = self._engine.clock() + _TURN_S
@@ -108,12 +110,21 @@ class _Call:
                     await asyncio.sleep(0)
                     end = self._engine.clock() + _TURN_S
             return
-        keys = None if self._each_key is None else list(islice(self._each_key, len(values)))
-        count = len(values) if keys is None else len(keys)
+        keys = self._keys_of(len(values))
+        given = values
+        if keys is not None and (len(keys) < len(values) or isinstance(values, Lines)):
+            given = list(values[: len(keys)])
         index = partition_index(self._topic, self._partition)
-        await self._feeder.take(self._topic, values[:count], keys, self._encoded, index, self._timestamp_ms)
-        if count < len(values):
+        await self._feeder.take(self._topic, given, keys, self._encoded, index, self._timestamp_ms)
+        if len(given) < len(values):
             raise self._too_few("keys")
+
+    def _keys_of(self, count: int) -> list[Any] | None:
+        """The keys of the next values, as far as there are any."""
+        if type(self._keys) is list:
+            start = len(self.bulk.partitions)
+            return self._keys[start : start + count]
+        return None if self._each_key is None else list(islice(self._each_key, count))
 
     async def _take_one(self, value: Any) -> None:
         record = ProducerRecord(

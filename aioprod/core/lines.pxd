@@ -1,0 +1,25 @@
+cimport cython
+
+from aioprod.records cimport memory
+from aioprod.records.builder cimport RecordBatchBuilder
+
+
+cdef Py_ssize_t END, END_SIZE, PLACE_SIZE, SIZE_GUESSED
+
+
+@cython.final
+cdef class Lines:
+    cdef readonly bytes data
+    cdef readonly bytearray places
+    cdef readonly Py_ssize_t first, count
+
+    cdef Py_ssize_t append_to(
+        self, RecordBatchBuilder builder, long long timestamp, Py_ssize_t start, bytes headers, Py_ssize_t size_max
+    ) noexcept
+
+
+@cython.locals(
+    size=Py_ssize_t, room=Py_ssize_t, places=bytearray, larger=bytearray, p="unsigned char *", count=Py_ssize_t,
+    at=Py_ssize_t,
+)
+cpdef Lines lines_of(bytes data)
