@@ -31,19 +31,19 @@ class Row:
 ROWS: Final = {
     row.name: row
     for row in (
-        Row("nowait", 10_000, 3700),
-        Row("keyed", 10_000, 4180),
+        Row("nowait", 10_000, 3670),
+        Row("keyed", 10_000, 4130),
         Row("submit", 10_000, 5300),
-        Row("send_many", 40_000, 301),
-        Row("send_arrow", 40_000, 270),
-        Row("keyed_many", 40_000, 576),
-        Row("keyed_arrow", 40_000, 569),
-        Row("idle", 200, 73_000, "request"),
-        Row("produce", 200_000, 635, "line"),
+        Row("send_many", 40_000, 286),
+        Row("send_arrow", 40_000, 266),
+        Row("keyed_many", 40_000, 561),
+        Row("keyed_arrow", 40_000, 562),
+        Row("idle", 200, 72_500, "request"),
+        Row("produce", 200_000, 605, "line"),
         Row("read", 20_000, 3330, reads=True),
         Row("read_arrow", 20_000, 805, reads=True),
-        Row("member", 20_000, 3910, reads=True),
-        Row("lists", 20_000, 2040, reads=True),
+        Row("member", 20_000, 3880, reads=True),
+        Row("lists", 20_000, 2010, reads=True),
     )
 }
 
