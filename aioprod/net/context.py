@@ -58,6 +58,22 @@ class ClientContext:
     on to `listener`, the object of its user.
     """
 
+    __slots__ = (
+        "authentications",
+        "clock",
+        "events",
+        "listener",
+        "logins",
+        "loop",
+        "random",
+        "settings",
+        "tasks",
+        "tls",
+        "traffic",
+        "unforeseen",
+        "wake_at",
+    )
+
     def __init__(
         self,
         settings: ClientSettings,

@@ -37,6 +37,7 @@ class Completion:
 
     def __init__(self, batch: Batch, base_offset: int, append_time: int, failure: Failure | None) -> None:
         self.batch = batch
+        # The attribute, as its type is known where this is compiled, and that of an argument is not.
         self.topic = self.batch.partition.topic.name
         self.base_offset = base_offset
         self.append_time = append_time

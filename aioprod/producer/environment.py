@@ -39,6 +39,8 @@ class Environment:
     the event loop at most, None for what the codec compresses within a millisecond.
     """
 
+    __slots__ = ("clock", "inline_size", "random", "thread_time", "threads")
+
     def __init__(
         self,
         *,

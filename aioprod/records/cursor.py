@@ -51,6 +51,7 @@ class RecordCursor:
     )
 
     def __init__(self, builder: RecordBatchBuilder) -> None:
+        # An attribute, as its type is known where this is compiled, and that of an argument is not.
         self._builder = builder
         self.buffer = self._builder.buffer
         self._base_timestamp = self._builder.base_timestamp

@@ -9,6 +9,7 @@ cdef int _KEPT
 @cython.final
 cdef class SpareBuffers:
     cdef list _given
+    cdef Py_ssize_t _size_max
 
     @cython.locals(index=Py_ssize_t)
     cpdef bytearray longer(self, bytearray buffer, Py_ssize_t size)

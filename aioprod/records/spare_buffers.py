@@ -10,18 +10,20 @@ from aioprod.wire import memory
 __all__ = ["SpareBuffers"]
 
 _KEPT: Final = 4
-"""Those of two tables: one that the user has, and one that is dropped when the next one comes."""
+"""The keys and values of two tables: one that the user has, and one that is dropped when the next one comes."""
 
 
 class SpareBuffers:
     """Keeps the last buffers that were given away, and has room in those that nobody else holds any more.
 
-    Whoever looks at a buffer (a memoryview, a buffer of Arrow and all that is made of it) holds a reference to it.
+    A buffer of more than `size_max` bytes is not kept: the memory of one large record would stay for good. Whoever
+    looks at a buffer (a memoryview, a buffer of Arrow and all that is made of it) holds a reference to it.
     """
 
-    __slots__ = ("_given",)
+    __slots__ = ("_given", "_size_max")
 
-    def __init__(self) -> None:
+    def __init__(self, size_max: int) -> None:
+        self._size_max = size_max
         self._given: list[bytearray] = []
 
     def longer(self, buffer: bytearray, size: int) -> bytearray:
@@ -37,6 +39,8 @@ class SpareBuffers:
 
     def gave(self, buffer: bytearray) -> None:
         """A buffer was given away, and will not be written to by the one who had it."""
+        if len(buffer) > self._size_max:
+            return
         self._given.append(buffer)
         if len(self._given) > _KEPT:
             del self._given[0]

@@ -30,7 +30,8 @@ cdef class BytesColumn:
 @cython.final
 cdef class RecordTable:
     cdef BytesColumn _keys, _values, _names, _name_values
-    cdef SpareBuffers _spares
+    cdef SpareBuffers _spares, _no_spares
+    cdef Py_ssize_t _room_max
     cdef bytearray _offsets, _timestamps, _header_places
     cdef unsigned char *_offsets_at
     cdef unsigned char *_timestamps_at

@@ -167,8 +167,10 @@ class RecordTable:
         "_keys",
         "_name_values",
         "_names",
+        "_no_spares",
         "_offsets",
         "_offsets_at",
+        "_room_max",
         "_spares",
         "_timestamps",
         "_timestamps_at",
@@ -187,9 +189,10 @@ class RecordTable:
         self.size_max = size_max
         self._with_headers = headers
         self._key_room = 1024
-        # Memory that is not written to costs nothing.
-        self._value_room = _room_for(size_max, 0)
-        self._spares = SpareBuffers()
+        # Memory that is not written to costs nothing, where this is compiled.
+        self._room_max = self._value_room = _room_for(size_max, 0)
+        self._spares = SpareBuffers(self._room_max)
+        self._no_spares = SpareBuffers(0)
         self._clear()
 
     def _clear(self) -> None:
@@ -204,8 +207,8 @@ class RecordTable:
         self._header_places = memory.room(4 * (self.rows_max + 1) if self._with_headers else 4)
         self._header_places_at = self._header_places
         memory.put_int32(self._header_places_at, 0, 0)
-        self._names = BytesColumn(0, 0, self._spares)
-        self._name_values = BytesColumn(0, 0, self._spares)
+        self._names = BytesColumn(0, 0, self._no_spares)
+        self._name_values = BytesColumn(0, 0, self._no_spares)
 
     @property
     def size(self) -> int:
@@ -239,8 +242,8 @@ class RecordTable:
             memoryview(self._timestamps)[: 8 * self.rows],
             headers,
         )
-        self._key_room = _room_for(self._keys.size, self._key_room)
-        self._value_room = _room_for(self._values.size, self._value_room)
+        self._key_room = min(self._room_max, _room_for(self._keys.size, self._key_room))
+        self._value_room = min(self._room_max, _room_for(self._values.size, self._value_room))
         self._clear()
         return columns
 

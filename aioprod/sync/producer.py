@@ -293,7 +293,8 @@ class Producer(Live):
     def metrics(self) -> dict[str, float]:
         """The present value of every metric, by name; of a child that has sent nothing yet, none.
 
-        Waits for the thread of the producer, not for calls.
+        Waits for the thread of the producer, not for calls: for a callback that blocks it, too. So hold no lock that a
+        callback takes.
         """
         session = self._session
         return {} if session is None else session.read(LoopProducer.metrics)

@@ -40,6 +40,7 @@ EXIT_S: Final = 10.0
 """How long the end of the interpreter waits for outcomes, unless `close.timeout.ms` says."""
 GRACE_S: Final = 5.0
 """How much longer than it may take a close can take before the thread counts as blocked."""
+_LOOK_S: Final = 1.0
 NAME: Final = "aioprod.sync.Producer"
 
 
@@ -162,7 +163,9 @@ class Session:
         either: list[Future[Any]] = [future, self._ended]
         with suppress(RuntimeError):  # The loop has ended.
             self._loop.call_soon_threadsafe(work)
-            wait(either, return_when=FIRST_COMPLETED)
+            # A thread that could not be started leaves no thread, and neither of them ever ends.
+            while not wait(either, _LOOK_S, FIRST_COMPLETED).done and self._thread is not None:
+                pass
         return future.result() if future.done() else of(self._producer)
 
     @property

@@ -268,7 +268,7 @@ def test_tables(
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=30))
 def test_spare_buffers(turns: list[tuple[bool, int]]) -> None:
     def call(build: Build) -> object:
-        spares = build["aioprod.records.spare_buffers"].SpareBuffers()
+        spares = build["aioprod.records.spare_buffers"].SpareBuffers(50)
         held = [bytearray()]
         said = []
         for is_kept, size in turns:

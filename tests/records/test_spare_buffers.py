@@ -13,7 +13,7 @@ def fresh(spares: SpareBuffers, size: int) -> bytearray:
 
 
 def test_a_buffer_that_nobody_holds_is_used_again() -> None:
-    spares = SpareBuffers()
+    spares = SpareBuffers(1000)
     buffer = fresh(spares, 100)
     at = id(buffer)
     spares.gave(buffer)
@@ -25,27 +25,48 @@ def test_a_buffer_that_nobody_holds_is_used_again() -> None:
 
 
 def test_a_buffer_is_not_given_twice() -> None:
-    spares = SpareBuffers()
+    spares = SpareBuffers(1000)
     spares.gave(bytearray(100))
     first, second = fresh(spares, 100), fresh(spares, 100)
     assert first is not second
 
 
 def test_a_buffer_that_is_too_small_or_too_large_is_left() -> None:
-    spares = SpareBuffers()
+    spares = SpareBuffers(1000)
     spares.gave(bytearray(100))
     assert [len(fresh(spares, size)) for size in (101, 49, 50)] == [101, 49, 100]
 
 
 def test_only_the_last_buffers_are_kept() -> None:
-    spares = SpareBuffers()
+    spares = SpareBuffers(1000)
     for size in range(100, 105):
         spares.gave(bytearray(size))
     assert [len(fresh(spares, 60)) for _ in range(5)] == [101, 102, 103, 104, 60]
 
 
+def test_the_buffer_of_a_large_record_is_not_kept() -> None:
+    spares = SpareBuffers(1000)
+    spares.gave(bytearray(1001))
+    assert len(fresh(spares, 600)) == 600
+    spares.gave(bytearray(1000))
+    assert len(fresh(spares, 600)) == 1000
+
+
+def test_headers_leave_the_spare_buffers_to_keys_and_values() -> None:
+    table = RecordTable(rows_max=100, size_max=4096, headers=True)
+    places = []
+    for _ in range(12):
+        (batch,) = parse_batches(stored_batch([b"v" * 150] * 5, key=b"k" * 300, headers=[("a", b"b")]))
+        TableReader(batch, 0, 5).read(table)
+        columns = table.take()
+        places.append((id(columns.keys.data.obj), id(columns.values.data.obj)))
+    # From when on the table knows how much memory such records take.
+    assert places[6::2] == [places[6]] * 3
+    assert places[7::2] == [places[7]] * 3
+
+
 def test_a_longer_buffer_begins_with_the_same_bytes() -> None:
-    spares = SpareBuffers()
+    spares = SpareBuffers(1000)
     spares.gave(bytearray(200))
     longer = spares.longer(bytearray(b"abc"), 100)
     assert len(longer) == 100

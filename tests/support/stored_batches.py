@@ -6,7 +6,9 @@ import struct
 from collections.abc import Sequence
 
 from aioprod.records import PREFIX, Compression, ControlType, ParsedBatch, RecordBatchBuilder, parse_batches
+from aioprod.records.headers import encode_headers
 from aioprod.testing.fake import FakePartition
+from aioprod.types import Headers
 from aioprod.wire.crc import crc32c
 
 CONTROL_FLAG = 0x20
@@ -19,6 +21,7 @@ def stored_batch(
     last_offset_delta: int | None = None,
     timestamp: int = 1000,
     key: bytes | None = None,
+    headers: Headers = (),
     codec: Compression = Compression.NONE,
     producer_id: int = -1,
     transactional: bool = False,
@@ -31,7 +34,7 @@ def stored_batch(
     room = 200 + sum(50 + len(value or b"") + len(key or b"") for value in values)
     builder = RecordBatchBuilder(bytearray(PREFIX + 61 + room))
     for index, value in enumerate(values):
-        assert builder.append(timestamp + index, key, value)
+        assert builder.append(timestamp + index, key, value, encode_headers(headers))
     builder.seal(codec=codec, level=None, producer_id=producer_id, producer_epoch=0, transactional=transactional)
     batch = bytearray(builder.wire(0, flexible=False)[8:])
     struct.pack_into(">q", batch, 0, base_offset)
