@@ -35,7 +35,7 @@ ROWS: Final = {
         Row("keyed", 10_000, 4180),
         Row("submit", 10_000, 5300),
         Row("send_many", 40_000, 301),
-        Row("send_arrow", 40_000, 270),
+        Row("send_arrow", 40_000, 265),
         Row("keyed_many", 40_000, 576),
         Row("keyed_arrow", 40_000, 569),
         Row("idle", 200, 85_000, "request"),
