@@ -53,7 +53,7 @@ cdef class BytesColumn:
 
     @cython.locals(at=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t)
     cpdef bint find(self, Py_ssize_t row) except -1
-    cdef bint _refuse(self) except -1
+    cdef bint _raise_broken(self) except -1
     cdef bint _find_other(self, Py_ssize_t row, Py_ssize_t at) except -1
     @cython.locals(size=Py_ssize_t, block=Py_ssize_t, start=Py_ssize_t, block_size=Py_ssize_t)
     cdef void _find_view(self, Py_ssize_t at) except *

@@ -164,12 +164,12 @@ class BytesColumn:
         start = memory.number(self.places, self.width, at)
         end = memory.number(self.places, self.width, at + 1)
         if not 0 <= start <= end <= self.data_size:
-            return self._refuse()
+            return self._raise_broken()
         self.start = start
         self.size = end - start
         return True
 
-    def _refuse(self) -> bool:
+    def _raise_broken(self) -> bool:
         """Raise InvalidRecordError, out of line: `find` runs for each row, and takes fewer steps without."""
         self.size = -1
         raise InvalidRecordError("The offsets of an Arrow column descend, or point out of its data.")

@@ -247,7 +247,6 @@ class BulkColumns:
                     0,
                     value.first + row,
                     value.first + stop,
-                    NO_HEADERS,
                     end + LOOSE_OVERHEAD - start,
                 )
                 return row > first

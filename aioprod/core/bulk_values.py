@@ -65,10 +65,10 @@ def count_runs(accumulator: Accumulator, partitions: list[Partition], bulk: Bulk
 class BulkValues:
     """Neighbouring records of a bulk call that have everything but key and value in common.
 
-    `keys` has one entry per value of a list, and is None for lines; `timestamp` is in ms, `partition` -1 to be chosen,
-    `headers` encoded. `first` is the index of the first value in the call; `places` has the partition of each record,
-    -1 for those that are not accepted. `at` is how many records have been dealt with, `accepted` how many of them were
-    accepted, `needed` the room in bytes that the next one did not find.
+    `keys` has one entry per value, or is None; `timestamp` is in ms, `partition` -1 to be chosen, `headers` encoded.
+    Lines have neither keys nor headers. `first` is the index of the first value in the call; `places` has the partition
+    of each record, -1 for those that are not accepted. `at` is how many records have been dealt with, `accepted` how
+    many of them were accepted, `needed` the room in bytes that the next one did not find.
     """
 
     __slots__ = (
@@ -178,7 +178,7 @@ class BulkValues:
         values = self.values
         if isinstance(values, Lines):
             lines = values
-            count = lines.append_to(builder, self.timestamp, self.at, self.headers, size_max)
+            count = lines.append_to(builder, self.timestamp, self.at, size_max)
         else:
             count = builder.append_values(self.timestamp, values, self.at, self.headers, size_max)
         if count == 0:

@@ -14,7 +14,7 @@ cdef class Lines:
     cdef readonly Py_ssize_t first, count
 
     cdef Py_ssize_t append_to(
-        self, RecordBatchBuilder builder, long long timestamp, Py_ssize_t start, bytes headers, Py_ssize_t size_max
+        self, RecordBatchBuilder builder, long long timestamp, Py_ssize_t start, Py_ssize_t size_max
     ) noexcept
 
 

@@ -62,8 +62,8 @@ class Lines:
         start = memory.int_at(self.places, PLACE_SIZE, at)
         return self.data[start : memory.int_at(self.places, PLACE_SIZE, at + 1) - END_SIZE]
 
-    def append_to(self, builder: RecordBatchBuilder, timestamp: int, start: int, headers: bytes, size_max: int) -> int:
-        """Encode the lines from number `start` on as `append_values` of the builder does; how many."""
+    def append_to(self, builder: RecordBatchBuilder, timestamp: int, start: int, size_max: int) -> int:
+        """Encode the lines from number `start` on without headers, as `append_values` of the builder does; how many."""
         return builder.append_column(
             timestamp,
             self.data,
@@ -73,7 +73,6 @@ class Lines:
             END_SIZE,
             self.first + start,
             self.first + self.count,
-            headers,
             size_max,
         )
 

@@ -54,13 +54,13 @@ cdef class RecordBatchBuilder:
     ) except -1
 
     @cython.locals(
-        p="unsigned char *", base="long long", delta="long long", count="long long", headers_size=Py_ssize_t,
+        p="unsigned char *", base="long long", delta="long long", count="long long",
         fixed_size=Py_ssize_t, pos=Py_ssize_t, limit=Py_ssize_t, index=Py_ssize_t, at=Py_ssize_t,
         value_start="long long", value_end="long long", value_size=Py_ssize_t,
     )
     cdef Py_ssize_t append_column(
         self, long long timestamp, const unsigned char *data, Py_ssize_t data_size, const unsigned char *places,
-        Py_ssize_t width, Py_ssize_t gap, Py_ssize_t start, Py_ssize_t stop, bytes headers, Py_ssize_t size_max
+        Py_ssize_t width, Py_ssize_t gap, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size_max
     ) noexcept
 
     cdef void _advance(self, long long timestamp, long long base, long long count, Py_ssize_t position) noexcept

@@ -269,10 +269,9 @@ class RecordBatchBuilder:
         gap: int,
         start: int,
         stop: int,
-        headers: bytes,
         size_max: int,
     ) -> int:
-        """The same for the byte strings `start` to `stop` of `data`, which lie from one place to the next each.
+        """The same for the byte strings `start` to `stop` of `data`, from one place to the next each, without headers.
 
         `places` are integers of `width` bytes, as the offsets of Arrow, and `gap` bytes before the next place belong to
         none. It also ends before a string whose places descend, or point out of the `data_size` bytes.
@@ -280,8 +279,7 @@ class RecordBatchBuilder:
         count = self.count
         base = timestamp if count == 0 else self.base_timestamp
         delta = timestamp - base
-        headers_size = len(headers)
-        fixed_size = 1 + memory.varint_size(delta) + 1 + headers_size
+        fixed_size = 1 + memory.varint_size(delta) + 1 + 1
         p = self._bytes
         pos = self.position
         limit = min(self._limit, pos + size_max)
@@ -297,11 +295,8 @@ class RecordBatchBuilder:
                 break
             memory.copy(p, at, data, value_start, value_size)
             pos = at + value_size
-            if headers_size == 1:
-                p[pos] = NO_COUNT
-            else:
-                memory.copy(p, pos, headers, 0, headers_size)
-            pos += headers_size
+            p[pos] = NO_COUNT
+            pos += 1
             value_start = value_end + gap
             count += 1
             index += 1

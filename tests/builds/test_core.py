@@ -26,7 +26,7 @@ STEPS = st.one_of(
     APPEND,
     st.tuples(st.just("many"), KEYS, st.lists(VALUES | OTHERS, max_size=12), PARTITIONS, st.booleans()),
     st.tuples(st.just("many"), st.none(), st.lists(VALUES | OTHERS, max_size=40), st.just(-1), st.booleans()),
-    st.tuples(st.just("lines"), st.binary(max_size=40) | TEXTS, PARTITIONS, st.booleans()),
+    st.tuples(st.just("lines"), st.binary(max_size=40) | TEXTS, PARTITIONS),
     st.tuples(st.just("withdraw"), st.integers(0, 60)),
     st.tuples(st.just("drain"), st.integers(1, 3), st.integers(1, 5000), st.booleans()),
     st.tuples(st.just("drain"), st.integers(1, 2), st.just(100_000), st.just(True)),
@@ -76,8 +76,8 @@ class Driver:
         keys = None if key is None else [key] * len(values)
         return self.bulk(values, keys, partition, headers)
 
-    def lines(self, text: bytes, partition: int, with_headers: bool) -> object:
-        headers = self.build["aioprod.records.headers"].encode_headers([("name", b"value")] if with_headers else [])
+    def lines(self, text: bytes, partition: int) -> object:
+        headers = self.build["aioprod.records.headers"].NO_HEADERS
         lines = self.build["aioprod.core.lines"].lines_of(text)
         return list(lines), lines.size, self.bulk(lines, None, partition, headers)
 

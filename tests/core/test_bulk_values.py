@@ -278,7 +278,6 @@ def test_keys_of_any_size_are_stored_whole(size: int) -> None:
 # --- lines
 
 
-@pytest.mark.parametrize("headers", [NO_HEADERS, encode_headers([("name", b"value")])])
 @pytest.mark.parametrize(
     "given",
     [
@@ -288,13 +287,13 @@ def test_keys_of_any_size_are_stored_whole(size: int) -> None:
         [b"n" * (number * 7 % 300) for number in range(200)],
     ],
 )
-def test_lines_make_the_same_batches_as_a_list_of_them(given: list[bytes], headers: bytes) -> None:
+def test_lines_make_the_same_batches_as_a_list_of_them(given: list[bytes]) -> None:
     made = []
     for values_ in (given, lines_of(b"\n".join(given)), lines_of(b"\n".join([b"x", b"", *given, b"y"]))[2:-1]):
         harness = Harness()
         harness.lead({0: 1, 1: 1})
         harness.append(b"before", timestamp=700)
-        part = BulkValues(Call(), values_, None, headers, 90_000, -1, 0)
+        part = BulkValues(Call(), values_, None, NO_HEADERS, 90_000, -1, 0)
         assert append(harness, part)
         records = [list(batch.builder.records()) for batch in harness.accumulator.incomplete]
         made.append((records, batches(harness), list(part.places), part.accepted))

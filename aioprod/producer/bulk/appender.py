@@ -81,7 +81,7 @@ class BulkAppender:
     ) -> None:
         """Append serialized records, waiting in line for room, and for the topic should it be forgotten meanwhile.
 
-        Lines have no keys.
+        Lines have neither keys nor headers.
         """
         engine = self._engine
         bulk = self._bulk

@@ -111,9 +111,9 @@ class _Call:
                     end = self._engine.clock() + _TURN_S
             return
         keys = self._keys_of(len(values))
-        given = values
-        if keys is not None and (len(keys) < len(values) or isinstance(values, Lines)):
-            given = list(values[: len(keys)])
+        given = values if keys is None or len(keys) == len(values) else values[: len(keys)]
+        if isinstance(given, Lines) and (keys is not None or self._encoded != NO_HEADERS):
+            given = list(given)
         index = partition_index(self._topic, self._partition)
         await self._feeder.take(self._topic, given, keys, self._encoded, index, self._timestamp_ms)
         if len(given) < len(values):
