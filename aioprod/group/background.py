@@ -23,7 +23,7 @@ class BackgroundTask:
     """
 
     def __init__(self, fetcher: Fetcher) -> None:
-        self.gate = PollGate(self.interrupt_poll, fetcher.at_hand)
+        self.gate = PollGate(self.interrupt_poll, fetcher.available)
         self.errors: deque[Exception] = deque()
         self.failure: BaseException | None = None
         self.is_closing = False
@@ -62,7 +62,7 @@ class BackgroundTask:
 
     def raise_later(self, error: Exception) -> None:
         """Raise this error from the next poll."""
-        self._fetcher.at_hand.withdraw()
+        self._fetcher.available.withdraw()
         self.errors.append(error)
         self.interrupt_poll()
 

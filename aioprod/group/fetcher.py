@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.group.arrow_gathering import ArrowGathering
-from aioprod.group.at_hand import AtHand
+from aioprod.group.available_records import AvailableRecords
 from aioprod.group.fetch_buffer import FetchBuffer
 from aioprod.group.fetch_positions import FetchPositions
 from aioprod.group.offsets import reset_time
@@ -62,7 +62,7 @@ class Fetcher:
         key_deserializer: Any = None,
         value_deserializer: Any = None,
     ) -> None:
-        self.at_hand = AtHand()
+        self.available = AvailableRecords()
         self.bytes_fetched = self.responses = 0
         self._returned = 0
         self._session = session
@@ -105,7 +105,7 @@ class Fetcher:
 
         Paused partitions stay paused.
         """
-        self.at_hand.withdraw()
+        self.available.withdraw()
         for tp, offset in positions.items():
             if tp in self._positions:
                 self._positions.remove(tp)
@@ -115,7 +115,7 @@ class Fetcher:
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no more records of these partitions."""
-        self.at_hand.withdraw()
+        self.available.withdraw()
         dropped = tuple(partitions)
         for tp in dropped:
             self._positions.remove(tp)
@@ -126,7 +126,7 @@ class Fetcher:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Neither fetch these partitions nor return their records; records that were fetched are kept."""
-        self.at_hand.withdraw()
+        self.available.withdraw()
         self._buffer.pause(partitions)
         self._positions.changed()
         self._session.notify()
@@ -170,20 +170,20 @@ class Fetcher:
 
     @property
     def records_returned(self) -> int:
-        """How many records were returned, those at hand included."""
-        return self._returned + self.at_hand.returned
+        """How many records were returned, those of `available` included."""
+        return self._returned + self.available.returned
 
     def interrupt(self) -> None:
         """Make the call of `next` that waits, or else the next one, return None."""
-        self.at_hand.withdraw()
+        self.available.withdraw()
         self._is_interrupted = True
         self._session.notify()
 
     def offer(self, until: float) -> None:
-        """Have `at_hand` give the next records, if they need no deserializer, until the slice ends, or `until`."""
+        """Have `available` give the next records, if they need no deserializer, until the slice ends, or `until`."""
         batch = self._buffer.current
         if batch is not None and self.is_plain and not (self._buffer.ready or self._is_interrupted):
-            self.at_hand.offer(batch, self._session.clock, min(until, self._slice_end))
+            self.available.offer(batch, self._session.clock, min(until, self._slice_end))
 
     async def next(self) -> ConsumedRecord | None:
         """The next record of any partition, None after `interrupt`; a call that is cancelled loses nothing.

@@ -107,7 +107,7 @@ class Member(PartitionCalls, MemberLacks):
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
         )
-        self._at_hand = self._fetcher.at_hand
+        self._available = self._fetcher.available
         self._metrics = measured(self._fetcher)
         self._background = BackgroundTask(self._fetcher)
         self._gate = self._background.gate
@@ -236,7 +236,7 @@ class Member(PartitionCalls, MemberLacks):
         Raises the error that has ended the member (BrokerError, AuthorizationError, ...), what a callback raised,
         errors of records (CorruptRecordError, SerializationError), and StopAsyncIteration when the member is closed.
         """
-        record = self._at_hand.take()
+        record = self._available.take()
         if record is not None:
             return record
         record = await self._poll(self._fetcher.next)

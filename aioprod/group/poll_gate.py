@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from aioprod.group.at_hand import AtHand
+from aioprod.group.available_records import AvailableRecords
 
 __all__ = ["PollGate"]
 
@@ -15,14 +15,14 @@ class PollGate:
     """Lets either the application process records, or the runner revoke and assign partitions.
 
     `is_processing`: the application has a record and has not polled again. `is_polling`: it waits for a record.
-    `interrupt` makes a waiting poll return. Records `at_hand` are withdrawn by whatever comes before the next one.
+    `interrupt` makes a waiting poll return. Records `available` are withdrawn by whatever comes before the next one.
     """
 
-    def __init__(self, interrupt: Callable[[], None], at_hand: AtHand) -> None:
+    def __init__(self, interrupt: Callable[[], None], available: AvailableRecords) -> None:
         self.is_processing = False
         self.is_polling = False
         self._interrupt = interrupt
-        self._at_hand = at_hand
+        self._available = available
         self._is_released = False
         self._is_blocked = False
         self._rebalances = 0
@@ -47,21 +47,21 @@ class PollGate:
 
     def release(self) -> None:
         """Wake both sides for good; the member is closing."""
-        self._at_hand.withdraw()
+        self._available.withdraw()
         self._is_released = True
         self._polled.set()
         self._unblocked.set()
 
     def block(self, is_blocked: bool) -> None:
         """Return no record until the membership has decided what follows from an event."""
-        self._at_hand.withdraw()
+        self._available.withdraw()
         self._is_blocked = is_blocked
         if not is_blocked:
             self._unblocked.set()
 
     def begin_poll(self) -> None:
         """The application has processed its record, and waits for the next one."""
-        self._at_hand.withdraw()
+        self._available.withdraw()
         self.is_processing = False
         self.is_polling = True
         if self._rebalances:
@@ -81,7 +81,7 @@ class PollGate:
     @asynccontextmanager
     async def between_polls(self) -> AsyncIterator[None]:
         """Wait until the application polls; no record is returned before the end of the block."""
-        self._at_hand.withdraw()
+        self._available.withdraw()
         self._rebalances += 1
         try:
             while self.is_processing and not self._is_released:

@@ -14,10 +14,10 @@ _KEPT: Final = 4
 
 
 class SpareBuffers:
-    """Keeps the last buffers that were given away, and has room in those that nobody else holds any more.
+    """Keeps the last buffers that were given away, and fills those again to which nothing else refers any more.
 
-    A buffer of more than `size_max` bytes is not kept: the memory of one large record would stay for good. Whoever
-    looks at a buffer (a memoryview, a buffer of Arrow and all that is made of it) holds a reference to it.
+    A buffer of more than `size_max` bytes is not kept: the memory of one large record would stay for good. All that
+    reads a buffer (a memoryview, a buffer of Arrow and all that is made of it) holds a reference to it.
     """
 
     __slots__ = ("_given", "_size_max")
@@ -29,7 +29,7 @@ class SpareBuffers:
     def longer(self, buffer: bytearray, size: int) -> bytearray:
         """At least `size` bytes, which begin with those of `buffer` and then may hold anything.
 
-        For an empty one they may be twice as many: a spare buffer. Nobody else holds `buffer`, or uses it any more.
+        For an empty one they may be twice as many: a spare buffer. Nothing else refers to `buffer`.
         """
         if not buffer:
             for index in range(len(self._given)):
@@ -38,7 +38,7 @@ class SpareBuffers:
         return memory.grown(buffer, size)
 
     def gave(self, buffer: bytearray) -> None:
-        """A buffer was given away, and will not be written to by the one who had it."""
+        """A buffer was given away, and will not be written to until it is spare."""
         if len(buffer) > self._size_max:
             return
         self._given.append(buffer)

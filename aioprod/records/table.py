@@ -54,7 +54,7 @@ class RecordColumns(NamedTuple):
 
 
 def _room_for(size: int, room: int) -> int:
-    """What to ask for where the records before took `size` bytes out of `room`: the next are probably like these.
+    """What to reserve where the records before took `size` bytes out of `room`: the next are probably like these.
 
     It is the same where that fits, so that buffers may be used again.
     """

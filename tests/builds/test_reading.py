@@ -66,24 +66,24 @@ def test_consumed_records(
 
 
 @given(RECORDS, TURNS)
-def test_records_at_hand(records: list[Record], turns: list[str]) -> None:
+def test_records_available(records: list[Record], turns: list[str]) -> None:
     data = bytes(stored(records))
 
     def call(build: Build) -> object:
         (one,) = fetched(build, data, 0, 1 << 40)
         batch = build["aioprod.group.open_batch"].OpenBatch(one)
-        at_hand = build["aioprod.group.at_hand"].AtHand()
+        available = build["aioprod.group.available_records"].AvailableRecords()
         said = []
         for turn in turns:
             match turn:
                 case "take":
-                    said.append(plain(at_hand.take()))
+                    said.append(plain(available.take()))
                 case "withdraw":
-                    at_hand.withdraw()
+                    available.withdraw()
                 case _:
                     batch.records = batch.records or batch.to_read.consumed()
-                    at_hand.offer(batch, lambda: 1.0, math.inf if turn == "offer" else 1.0)
-            said.append((batch.offset, at_hand.returned))
+                    available.offer(batch, lambda: 1.0, math.inf if turn == "offer" else 1.0)
+            said.append((batch.offset, available.returned))
         return said
 
     check_same(call)

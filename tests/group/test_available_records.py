@@ -44,16 +44,16 @@ def offer(fetcher: Fetcher) -> None:
 async def test_nothing_is_available_before_a_batch_is_open() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         offer(fetcher)
-        assert fetcher.at_hand.take() is None
+        assert fetcher.available.take() is None
         await opened(brokers, fetcher)
-        assert fetcher.at_hand.take() is not None
+        assert fetcher.available.take() is not None
 
 
 async def test_available_records_come_in_order_and_move_the_position() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         await opened(brokers, fetcher)
         for offset in (1, 2, 3):
-            record = fetcher.at_hand.take()
+            record = fetcher.available.take()
             assert record is not None
             assert (record.offset, record.value) == (offset, b"%d" % offset)
             assert fetcher.positions == {P0: offset + 1}
@@ -64,8 +64,8 @@ async def test_available_records_come_in_order_and_move_the_position() -> None:
 async def test_nothing_is_available_at_the_end_of_a_batch() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         await opened(brokers, fetcher, records=2)
-        assert fetcher.at_hand.take() is not None
-        assert fetcher.at_hand.take() is None
+        assert fetcher.available.take() is not None
+        assert fetcher.available.take() is None
         assert fetcher.positions == {P0: 2}
 
 
@@ -83,7 +83,7 @@ async def test_nothing_is_available_once_something_else_is_due(act: Callable[[Fe
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         await opened(brokers, fetcher)
         act(fetcher)
-        assert fetcher.at_hand.take() is None
+        assert fetcher.available.take() is None
 
 
 @pytest.mark.parametrize("of_slice", [False, True], ids=["until", "slice"])
@@ -92,7 +92,7 @@ async def test_nothing_is_available_when_others_are_to_run(of_slice: bool) -> No
         await opened(brokers, fetcher)
         fetcher._slice_end = -math.inf if of_slice else LATE
         fetcher.offer(LATE if of_slice else -math.inf)
-        assert fetcher.at_hand.take() is None
+        assert fetcher.available.take() is None
         assert fetcher.positions == {P0: 1}
 
 
@@ -101,10 +101,10 @@ async def test_an_interruption_is_not_forgotten() -> None:
         await opened(brokers, fetcher)
         fetcher.interrupt()
         offer(fetcher)
-        assert fetcher.at_hand.take() is None
+        assert fetcher.available.take() is None
         assert await fetcher.next() is None
         offer(fetcher)
-        assert fetcher.at_hand.take() is not None
+        assert fetcher.available.take() is not None
 
 
 async def test_records_that_were_gathered_for_a_list_come_first() -> None:
@@ -116,21 +116,21 @@ async def test_records_that_were_gathered_for_a_list_come_first() -> None:
         assert [record.offset for record in found] == [1, 2]
         gathered = fetcher._buffer.ready
         offer(fetcher)
-        assert (fetcher.at_hand.take() is None) is (gathered > 0)
+        assert (fetcher.available.take() is None) is (gathered > 0)
         assert (await take_of(fetcher, 1))[0].offset == (3 if gathered else 4)
 
 
 async def test_records_that_need_a_deserializer_are_not_available() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers, value_deserializer="string") as fetcher:
         await opened(brokers, fetcher)
-        assert fetcher.at_hand.take() is None
+        assert fetcher.available.take() is None
 
 
 @pytest.mark.parametrize("event", ["blocked", "rebalance", "released", "polled"])
 async def test_whatever_the_gate_has_to_do_comes_first(event: str) -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         await opened(brokers, fetcher)
-        gate = PollGate(fetcher.interrupt, fetcher.at_hand)
+        gate = PollGate(fetcher.interrupt, fetcher.available)
         if event == "blocked":
             gate.block(True)
         elif event == "released":
@@ -139,8 +139,8 @@ async def test_whatever_the_gate_has_to_do_comes_first(event: str) -> None:
             gate.begin_poll()
         else:
             async with gate.between_polls():
-                assert fetcher.at_hand.take() is None
-        assert fetcher.at_hand.take() is None
+                assert fetcher.available.take() is None
+        assert fetcher.available.take() is None
         assert gate.is_quiet is (event == "rebalance")
 
 
@@ -148,7 +148,7 @@ async def test_an_error_to_raise_comes_first() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         await opened(brokers, fetcher)
         BackgroundTask(fetcher).raise_later(ValueError("a callback's"))
-        assert fetcher.at_hand.take() is None
+        assert fetcher.available.take() is None
 
 
 # --- of a member

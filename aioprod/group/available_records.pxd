@@ -5,7 +5,7 @@ from aioprod.group.open_batch cimport OpenBatch
 
 
 @cython.final
-cdef class AtHand:
+cdef class AvailableRecords:
     cdef OpenBatch _batch
     cdef object _clock
     cdef double _until

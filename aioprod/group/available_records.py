@@ -9,15 +9,15 @@ from collections.abc import Callable
 from aioprod.consumed_record import ConsumedRecord
 from aioprod.group.open_batch import OpenBatch
 
-__all__ = ["AtHand"]
+__all__ = ["AvailableRecords"]
 
 
-class AtHand:
+class AvailableRecords:
     """Gives the next records of one batch, until a time or until something else comes first.
 
-    The fetcher offers a batch after a record that it has returned itself. Whoever has something to do before the next
-    record withdraws it: then the next record is asked for in the long way, which does that, and offers again.
-    `returned` counts the records. For one event loop; another one is noticed at the end of the time.
+    The fetcher offers a batch after a record that it has returned itself. What has to come before the next record
+    withdraws it: then the next record comes by a poll, which does that, and the fetcher offers again. `returned` counts
+    the records. For one event loop; another one is noticed at the end of the time.
     """
 
     __slots__ = ("_batch", "_clock", "_until", "returned")
