@@ -92,7 +92,8 @@ def _aioprod_version() -> dict[str, str]:
 
 def _kcat_version() -> dict[str, str]:
     said = subprocess.run(["kcat", "-V"], capture_output=True, text=True).stdout
-    return {"kcat": next((word for word in said.split() if word[0].isdigit()), "unknown")}
+    _, _, version = said.partition("Version ")
+    return {"kcat": version.partition(" ")[0] or "unknown"}
 
 
 Made = Callable[[Job], list[str]]
