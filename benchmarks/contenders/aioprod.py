@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any
 
 import aioprod
@@ -152,8 +152,8 @@ def _stored(result: SendResult) -> int:
 
 
 async def _send_many(producer: Producer, job: Job, count: int, tally: Tally) -> None:
-    found, values = zip(*islice(data.pairs(job), ROUND), strict=True)
-    keys = found if job.keyed else None
+    values = list(islice(data.values(job), ROUND))
+    keys = list(islice(cycle(data.KEYS), ROUND)) if job.keyed else None
     for _ in range(count // ROUND):
         tally.acknowledged += _stored(await producer.send_many(job.topics[0], values, keys=keys))
 
