@@ -192,8 +192,6 @@ class RecordBatchBuilder:
         size = memory.varint_size(body) + body
         if start + size > self._limit:
             return 0
-        # Before the copies, as these are calls in C, and what is needed behind a call must be put aside.
-        self._advance(timestamp, base, count + 1, start + size)
         p = self._bytes
         pos = memory.put_varint(p, start, body)
         p[pos] = 0
@@ -211,6 +209,8 @@ class RecordBatchBuilder:
             p[pos] = NO_COUNT
         else:
             memory.copy(p, pos, headers, headers_start, headers_size)
+        # Last: a copy for which there is no memory, where nothing is compiled, leaves the batch as it was.
+        self._advance(timestamp, base, count + 1, start + size)
         return size
 
     def _advance(self, timestamp: int, base: int, count: int, position: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.builds import Build, check_same, plain
+from tests.support.builds import Build, builds, check_same, plain
 from tests.support.columns import table_records
 
 INT64_MAX = (1 << 63) - 1
@@ -63,6 +63,24 @@ def test_appending(records: list[Record], size: int) -> None:
         return state(builder), said, bounds, builder.buffer[: builder.position]
 
     check_same(call)
+
+
+def test_a_record_for_which_there_is_no_memory_leaves_the_batch_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is compiled a slice is a copy, for which there may be no memory."""
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    interpreted = builds()[1]
+    builder, _ = filled(interpreted, [(NOW, None, b"first", [])], 1000)
+    before = state(builder)
+    with monkeypatch.context() as patch:
+        for name in ("copy", "copy_short"):
+            patch.setattr(interpreted["aioprod.records.memory"], name, no_memory)
+        for key, value in ((b"key", None), (None, b"value")):
+            with pytest.raises(MemoryError):
+                builder.append(NOW + 1, key, value)
+    assert state(builder) == before
 
 
 @given(RECORDS, st.sampled_from([0, 1, 2, 3, 4]), st.booleans(), st.booleans(), STAMPS, STAMPS)
