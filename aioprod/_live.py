@@ -4,12 +4,15 @@ other clients have and they lack."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar
 
 from aioprod.errors import UsageError
 
-__all__ = ["Live", "described", "lacking", "running_loop"]
+__all__ = ["Live", "call_in_loop", "described", "lacking", "running_loop"]
+
+T = TypeVar("T")
 
 
 class _Lack:
@@ -75,3 +78,21 @@ def running_loop() -> asyncio.AbstractEventLoop:
             "No event loop of asyncio runs here.",
             hint="Call it within asyncio.run(...). Under trio, and under anyio with trio, aioprod does not work.",
         ) from error
+
+
+def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> Future[T]:
+    """Have the event loop of another thread call a function; the future gets its result, or its Exception.
+
+    Raises RuntimeError when the loop is closed.
+    """
+    future: Future[T] = Future()
+
+    def call() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(function())
+            except Exception as error:
+                future.set_exception(error)
+
+    loop.call_soon_threadsafe(call)
+    return future

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from aioprod.errors import UsageError
 from aioprod.group.validation import checked_offsets, checked_partitions
 from aioprod.net.session import Session, Started
-from aioprod.net.settings import SOFTWARE_NAME
+from aioprod.net.settings import client_id_of
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of
 from aioprod.types import OffsetAndMetadata, Timestamp, TopicPartition
 
@@ -73,7 +73,7 @@ class PartitionCalls(Started):
     @property
     def client_id(self) -> str:
         """The name of this member at the brokers: `client.id`, or that of all that have none."""
-        return self._reading.config.client_id or SOFTWARE_NAME
+        return client_id_of(self._reading.config)
 
     @property
     def event_loop(self) -> asyncio.AbstractEventLoop | None:

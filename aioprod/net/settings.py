@@ -11,7 +11,7 @@ from aioprod.config import ClientConfig, ProducerConfig, SecurityConfig, parse_a
 from aioprod.core.backoff import Backoff
 from aioprod.wire.frame import FRAME_SIZE_MAX
 
-__all__ = ["SOFTWARE_NAME", "Address", "ClientSettings", "software_version"]
+__all__ = ["SOFTWARE_NAME", "Address", "ClientSettings", "client_id_of", "software_version"]
 
 Address: TypeAlias = tuple[str, int]
 """Host name or IP address, and port."""
@@ -32,6 +32,11 @@ def software_version() -> str:
     except PackageNotFoundError:
         return "unknown"
     return re.sub(r"[^a-zA-Z0-9.-]", "-", installed).strip("-.")
+
+
+def client_id_of(config: ClientConfig) -> str:
+    """The name of a client at the brokers: its `client.id`, or that of all that have none."""
+    return config.client_id or SOFTWARE_NAME
 
 
 class ClientSettings(NamedTuple):
@@ -71,7 +76,7 @@ class ClientSettings(NamedTuple):
         idle_ms = config.connections_max_idle_ms
         fields: dict[str, Any] = {
             "bootstrap": tuple(parse_address(server) for server in config.bootstrap_servers),
-            "client_id": config.client_id or SOFTWARE_NAME,
+            "client_id": client_id_of(config),
             "request_timeout_s": config.request_timeout_ms / 1000.0,
             "connect_timeout": _backoff(
                 config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms

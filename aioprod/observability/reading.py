@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Final, Protocol
 
+from aioprod._live import call_in_loop
 from aioprod._logger import Logger
 from aioprod.metrics.families import Family
 
@@ -41,9 +40,8 @@ def read_families(client: Observed, label: str | None = None) -> list[Family]:
     loop = client.event_loop
     if loop is None or not loop.is_running() or _runs_here(loop):
         return client.metric_families()
-    future: Future[list[Family]] = Future()
     try:
-        loop.call_soon_threadsafe(_read, client.metric_families, future)
+        future = call_in_loop(loop, client.metric_families)
     except RuntimeError:  # The loop was closed meanwhile.
         return client.metric_families()
     try:
@@ -63,11 +61,3 @@ def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
         return asyncio.get_running_loop() is loop
     except RuntimeError:
         return False
-
-
-def _read(read: Callable[[], list[Family]], future: Future[list[Family]]) -> None:
-    if future.set_running_or_notify_cancel():
-        try:
-            future.set_result(read())
-        except Exception as error:
-            future.set_exception(error)

@@ -30,7 +30,7 @@ from aioprod.errors import (
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import Family
 from aioprod.net.client import Client
-from aioprod.net.settings import SOFTWARE_NAME
+from aioprod.net.settings import client_id_of
 from aioprod.net.slow_calls import repeat_while_slow, warn_if_start_is_slow
 from aioprod.producer import unclosed
 from aioprod.producer.backpressure import MemoryWaiters
@@ -432,7 +432,7 @@ class Engine:
     @property
     def client_id(self) -> str:
         """The name of this producer at the brokers."""
-        return self.config.client_id or SOFTWARE_NAME
+        return client_id_of(self.config)
 
     def metric_families(self) -> list[Family]:
         """All metrics as monitoring systems collect them."""

@@ -20,11 +20,11 @@ cdef class Sender:
     cdef Meters _meters
     cdef ProduceEncoder _encoder
     cdef Outcomes _outcomes
-    cdef object _client, _clock, _compressor, _completions, _on_failure, _scheduled, _settings
+    cdef object _client, _clock, _compressor, _completions, _on_failure, _scheduled, _compression_level
     cdef object _turn, _wake_at
     cdef double _busy_since
-    cdef bint _is_closing, _expects_answers, _lingers, _adaptive_linger
-    cdef int _in_flight_max
+    cdef bint _is_closing, _expects_answers, _lingers, _adaptive_linger, _transactional
+    cdef int _codec, _in_flight_max
     cdef Py_ssize_t _request_size_max
     cdef double _request_timeout_s
     cdef object _negotiated

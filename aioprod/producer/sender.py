@@ -47,7 +47,9 @@ class Sender:
         "_busy_since",
         "_client",
         "_clock",
+        "_codec",
         "_completions",
+        "_compression_level",
         "_compressor",
         "_encoder",
         "_expects_answers",
@@ -61,7 +63,7 @@ class Sender:
         "_request_size_max",
         "_request_timeout_s",
         "_scheduled",
-        "_settings",
+        "_transactional",
         "_turn",
         "_version_max",
         "_version_picked",
@@ -83,7 +85,9 @@ class Sender:
         wake_at: Callable[[float], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        self._settings = settings
+        self._codec = settings.codec
+        self._compression_level = settings.compression_level
+        self._transactional = settings.transactional
         self._expects_answers = settings.acks != 0
         self._in_flight_max = settings.in_flight_max
         self._request_size_max = settings.max_request_size
@@ -199,7 +203,6 @@ class Sender:
 
     def _transmit(self, queue: BrokerQueue, connection: BrokerConnection, batches: list[Batch], now: float) -> int:
         """Send one request; returns how many bytes of its records were compressed here."""
-        settings = self._settings
         raw = 0
         queue.stalled_since = None
         try:
@@ -212,12 +215,12 @@ class Sender:
                         raw += builder.size
                         self._compressor.compress(builder)
                     builder.seal(
-                        settings.codec,
-                        settings.compression_level,
+                        self._codec,
+                        self._compression_level,
                         batch.producer_id,
                         batch.epoch,
                         batch.base_sequence,
-                        settings.transactional,
+                        self._transactional,
                     )
                     batch.sealed = True
                 elif not batch.stamped:

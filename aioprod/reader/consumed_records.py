@@ -13,7 +13,7 @@ __all__ = ["ConsumedRecords"]
 
 
 class ConsumedRecords:
-    """An iterator over the records of a batch from offset `start` up to, but not including, `end`.
+    """The records of a batch from offset `start` up to, but not including, `end`, one after the other.
 
     The records before a corrupt one come first. Raises CorruptRecordError, which names the partition.
     """
@@ -30,15 +30,6 @@ class ConsumedRecords:
         self._taken = 0
         self._is_left = True
         self._failure: ProtocolError | None = None
-
-    def __iter__(self) -> ConsumedRecords:
-        return self
-
-    def __next__(self) -> ConsumedRecord:
-        record = self.next()
-        if record is None:
-            raise StopIteration
-        return record
 
     def next(self) -> ConsumedRecord | None:
         """The next record, None at the end."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from aioprod._live import Live, described
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, ConfigError, InvalidRecordError, ProducerClosedError
-from aioprod.net.settings import SOFTWARE_NAME
+from aioprod.net.settings import client_id_of
 from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.explain import counted
 from aioprod.producer.facade import all_options
@@ -307,7 +307,7 @@ class Producer(Live):
     @property
     def client_id(self) -> str:
         """The name of this producer at the brokers: `client.id`, or that of all that have none."""
-        return self.config.client_id or SOFTWARE_NAME
+        return client_id_of(self.config)
 
     @property
     def event_loop(self) -> asyncio.AbstractEventLoop | None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from aioprod._live import call_in_loop
 from aioprod._logger import Logger
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, BufferFullError, FlushTimeoutError, ProducerClosedError, UsageError
@@ -40,7 +41,6 @@ EXIT_S: Final = 10.0
 """How long the end of the interpreter waits for outcomes, unless `close.timeout.ms` says."""
 GRACE_S: Final = 5.0
 """How much longer than it may take a close can take before the thread counts as blocked."""
-_LOOK_S: Final = 1.0
 NAME: Final = "aioprod.sync.Producer"
 
 
@@ -89,7 +89,7 @@ class Session:
         future = RecordFuture(self._in_flight, self._unseen)
         entry = entry_of(future)
         if self._on_error is not None:
-            # It gets the record with the error when the future is dropped.
+            # `on_error` gets the record with the error when the future is dropped.
             future.keep(entry.record())
         try:
             is_taken = self.inbox.enter(entry)
@@ -149,23 +149,16 @@ class Session:
         return True
 
     def read(self, of: Callable[[LoopProducer], T]) -> T:
-        """What `of` says of the producer: at once and in its thread, while that runs."""
+        """Call `of` with the producer, at once and in its thread while that runs, and return the result."""
+        ended = self._ended  # Before the thread is looked at: one that can't be started ends this one.
         if self._thread is None or self.is_here:
             return of(self._producer)
-        future: Future[T] = Future()
-
-        def work() -> None:
-            try:
-                future.set_result(of(self._producer))
-            except Exception as error:
-                future.set_exception(error)
-
-        either: list[Future[Any]] = [future, self._ended]
-        with suppress(RuntimeError):  # The loop has ended.
-            self._loop.call_soon_threadsafe(work)
-            # A thread that could not be started leaves no thread, and neither of them ever ends.
-            while not wait(either, _LOOK_S, FIRST_COMPLETED).done and self._thread is not None:
-                pass
+        try:
+            future = call_in_loop(self._loop, partial(of, self._producer))
+        except RuntimeError:  # The loop was closed meanwhile.
+            return of(self._producer)
+        either: list[Future[Any]] = [future, ended]
+        wait(either, return_when=FIRST_COMPLETED)
         return future.result() if future.done() else of(self._producer)
 
     @property
@@ -200,7 +193,10 @@ class Session:
             self._thread = None
             processes.ended(self)
             self._loop.close()
-            raise UsageError(f"The thread of {NAME} can't be started: {error}.") from error
+            ended, self._ended = self._ended, Future()
+            failure = UsageError(f"The thread of {NAME} can't be started: {error}.")
+            ended.set_exception(failure)
+            raise failure from error
 
     # --- the end, in any thread
 

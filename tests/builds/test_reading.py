@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.builds.test_records import DAMAGE, RECORDS, Record, filled
 from tests.support.builds import Build, check_same, plain
 
-CALLS = st.lists(st.sampled_from(["next", "step", "iterate"]) | st.integers(1, 40), max_size=40)
+CALLS = st.lists(st.sampled_from(["next", "step"]) | st.integers(1, 40), max_size=40)
 """Calls of one by one, and how many to take at once."""
 TURNS = st.lists(st.sampled_from(["take", "take", "take", "offer", "withdraw", "late"]), max_size=40)
 
@@ -35,7 +35,7 @@ def stored(records: list[Record], codec: int = 0) -> bytearray:
 def taken(records: Any, call: str | int) -> Any:
     if isinstance(call, int):
         return records.some(call)
-    return next(records, None) if call == "iterate" else getattr(records, call)()
+    return getattr(records, call)()
 
 
 @given(RECORDS, st.integers(0, 4), DAMAGE, st.integers(0, 12), st.integers(0, 14), CALLS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -12,9 +13,15 @@ from aioprod.errors import UsageError
 from aioprod.observability.prometheus import Collector
 from aioprod.sync import Producer
 from tests.support.producers import PATIENCE_S
-from tests.support.threads import in_threads, new_sync_producer, sync_producer
+from tests.support.threads import in_threads, new_sync_producer, sync_producer, until
 
 SENT = "record_send_total"
+
+
+def waits_for(thread: threading.Thread) -> bool:
+    """Whether the thread waits for the outcome of a future."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return frame is not None and frame.f_code.co_name == "wait"
 
 
 def test_before_the_first_call_nothing_is_started(fake_cluster: Any) -> None:
@@ -70,3 +77,25 @@ def test_prometheus_collects_it(fake_cluster: Any) -> None:
         producer.send("t", b"x")
         assert registry.get_sample_value("aioprod_record_send_total", {"client_id": "shop"}) == 1
     assert Producer(fake_cluster.bootstrap).client_id == "aioprod"
+
+
+def test_a_thread_that_can_not_be_started_holds_up_no_reader(
+    fake_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = new_sync_producer(fake_cluster.bootstrap)
+    read: list[float] = []
+    reader = threading.Thread(target=lambda: read.append(producer.metrics()[SENT]))
+    start = threading.Thread.start
+
+    def fail(thread: threading.Thread) -> None:
+        start(reader)
+        until(lambda: waits_for(reader))
+        raise RuntimeError("no threads")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        with pytest.raises(UsageError, match="can't be started: no threads"):
+            producer.send_nowait("t", b"x")
+    reader.join(PATIENCE_S)
+    assert read == [0]
+    producer.close(PATIENCE_S)
