@@ -39,8 +39,8 @@ _TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.2
 
 
-def _not_readable(wanted: Stored) -> int:
-    raise NotImplementedError(f"This broker can't be filled with {wanted.records} records to be read.")
+def _not_readable(stored: Stored) -> int:
+    raise NotImplementedError(f"This broker can't be filled with {stored.records} records to be read.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Broker:
     """One running broker: its address, and how to create and fill topics.
 
     `partitions` is the number of partitions of each topic; `many_partitions` that of each topic created by `many`.
-    `fill` creates and fills the topic that is wanted, and returns how many records it has. `log_in` are the settings
-    that its clients need, by aioprod's names. `warms_up`: it gets faster in its first seconds.
+    `fill` creates and fills the topic, and returns how many records it has. `log_in` are the settings that its clients
+    need, by aioprod's names. `warms_up`: it gets faster in its first seconds.
     """
 
     name: str
@@ -81,11 +81,11 @@ class Broker:
         return tuple(names)
 
     def filled(self, value_size: int, codec: str, records: int) -> Stored:
-        """Return a topic with about so many records with short keys; it is filled when it is first asked for."""
+        """Return a topic with about so many records with short keys; it is filled at the first call."""
         name = f"read-{value_size}-{codec}-{records}"
         if name not in self._filled:
-            wanted = Stored(name, _READ_PARTITIONS, value_size, codec, records)
-            self._filled[name] = replace(wanted, records=self.fill(wanted))
+            stored = Stored(name, _READ_PARTITIONS, value_size, codec, records)
+            self._filled[name] = replace(stored, records=self.fill(stored))
         return self._filled[name]
 
 
@@ -124,7 +124,7 @@ async def _kafka(security: Security | None = None) -> AsyncIterator[Broker]:
             _KAFKA_PARTITIONS,
             _KAFKA_MANY_PARTITIONS,
             lambda names, partitions: _create(address, names, partitions),
-            lambda wanted: _fill(address, wanted),
+            lambda stored: _fill(address, stored),
             log_in,
             warms_up=True,
         )
@@ -141,11 +141,11 @@ def _create(address: dict[str, str], names: list[str], partitions: int) -> None:
     _write_to_each(address, names, partitions)
 
 
-def _create_listed(address: dict[str, str], wanted: list[NewTopic]) -> None:
+def _create_listed(address: dict[str, str], listed: list[NewTopic]) -> None:
     """Create the topics that don't exist, and wait until the broker lists them."""
     admin = AdminClient({**address, "log_level": 0})
-    for first in range(0, len(wanted), _CREATED_AT_ONCE):
-        topics = wanted[first : first + _CREATED_AT_ONCE]
+    for first in range(0, len(listed), _CREATED_AT_ONCE):
+        topics = listed[first : first + _CREATED_AT_ONCE]
         for created in admin.create_topics(topics, request_timeout=_TIMEOUT_S).values():
             try:
                 created.result(_TIMEOUT_S)
@@ -153,30 +153,30 @@ def _create_listed(address: dict[str, str], wanted: list[NewTopic]) -> None:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
     deadline = time.monotonic() + _TIMEOUT_S
-    while not admin.list_topics(timeout=_TIMEOUT_S).topics.keys() >= {topic.topic for topic in wanted}:
+    while not admin.list_topics(timeout=_TIMEOUT_S).topics.keys() >= {topic.topic for topic in listed}:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"The broker does not know {len(wanted)} new topics after {_TIMEOUT_S:.0f} s.")
+            raise TimeoutError(f"The broker does not know {len(listed)} new topics after {_TIMEOUT_S:.0f} s.")
         time.sleep(_POLL_S)
 
 
-def _fill(address: dict[str, str], wanted: Stored) -> int:
+def _fill(address: dict[str, str], stored: Stored) -> int:
     """Create a topic that is indexed and kept, and store its records in batches of 64 KiB, partition by partition."""
     config = {"index.interval.bytes": "4096", "retention.bytes": "-1"}
-    _create_listed(address, [NewTopic(wanted.name, wanted.partitions, 1, config=config)])
-    given: dict[str, Any] = {"batch.size": BATCH_SIZE, "linger.ms": 100, "compression.type": wanted.codec}
-    producer = Producer({**address, **given, "queue.buffering.max.messages": wanted.records, "log_level": 0})
+    _create_listed(address, [NewTopic(stored.name, stored.partitions, 1, config=config)])
+    given: dict[str, Any] = {"batch.size": BATCH_SIZE, "linger.ms": 100, "compression.type": stored.codec}
+    producer = Producer({**address, **given, "queue.buffering.max.messages": stored.records, "log_level": 0})
     acknowledged = 0
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         nonlocal acknowledged
         acknowledged += error is None
 
-    for number, (key, value) in enumerate(islice(pairs_of(wanted.value_size), wanted.records)):
-        partition = number * wanted.partitions // wanted.records
-        producer.produce(wanted.name, value, key, partition=partition, on_delivery=delivered)
+    for number, (key, value) in enumerate(islice(pairs_of(stored.value_size), stored.records)):
+        partition = number * stored.partitions // stored.records
+        producer.produce(stored.name, value, key, partition=partition, on_delivery=delivered)
     producer.flush(_TIMEOUT_S)
-    if acknowledged != wanted.records:
-        raise RuntimeError(f"{acknowledged} of {wanted.records} records to be read were stored.")
+    if acknowledged != stored.records:
+        raise RuntimeError(f"{acknowledged} of {stored.records} records to be read were stored.")
     return acknowledged
 
 
@@ -239,10 +239,10 @@ async def _fake() -> AsyncIterator[Broker]:
     """Start a fake broker of `aioprod.testing` in its own process, which stores topics to be read in its memory."""
     async with _program("fake") as (process, address):
 
-        def fill(wanted: Stored) -> int:
+        def fill(stored: Stored) -> int:
             assert process.stdin is not None
             assert process.stdout is not None
-            words = wanted.name, wanted.partitions, wanted.value_size, wanted.codec, wanted.records
+            words = stored.name, stored.partitions, stored.value_size, stored.codec, stored.records
             print(*words, file=process.stdin, flush=True)
             return int(process.stdout.readline())
 

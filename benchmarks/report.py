@@ -72,10 +72,10 @@ def ahead(results: Mapping[str, Any]) -> list[str]:
             }
             found = {title: one for title, one in outcomes.items() if one is not None}
             compared += bool(found)
-            told = [f"{_sides(check, one)} on {title}" for title, one in found.items() if one.is_behind]
-            if told:
+            sides = [f"{_sides(check, one)} on {title}" for title, one in found.items() if one.is_behind]
+            if sides:
                 what, against = row.words(check)
-                lines.append(f"- {what}, beside {against}: {', '.join(told)}; target: {_target(row, check)}")
+                lines.append(f"- {what}, beside {against}: {', '.join(sides)}; target: {_target(row, check)}")
     head = f"A peer is ahead in {len(lines) or 'none'} of {compared} comparisons{':' if lines else '.'}"
     missing = [
         f"Not measured on {results['brokers'][entry['broker']]}: {entry['contender']}, as {entry['missing']}."

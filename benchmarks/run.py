@@ -54,7 +54,7 @@ async def run(options: Options) -> dict[str, Any]:
     titles: dict[str, str] = {}
     entries: list[dict[str, Any]] = []
     for name in options.brokers or brokers.BROKERS:
-        rows = [row for row in map(ROWS.__getitem__, options.rows) if row.is_on(name, asked=bool(options.brokers))]
+        rows = [row for row in map(ROWS.__getitem__, options.rows) if row.is_on(name, named=bool(options.brokers))]
         if not rows:
             continue
         async with brokers.start(name) as broker:

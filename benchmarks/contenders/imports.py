@@ -1,4 +1,4 @@
-"""Imports: the time and memory of one in a new interpreter, with cached bytecode, whoever's library it is."""
+"""Imports: the time and memory of one in a new interpreter, with cached bytecode, of each client."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Row:
     """A call, its contenders, and its targets. `title` and `against` are the texts in the table.
 
     Without `against`, each target is named by the labels of its contenders. `brokers` are those it is measured on
-    unless others are asked for; `unit` is what a "record" is called.
+    unless others are named; `unit` is what a "record" is called.
     """
 
     name: str
@@ -112,10 +112,10 @@ class Row:
         """Whether the target compares aioprod with another client, and not with itself."""
         return any(contender.is_peer and contender.label in check.against for contender in self.contenders)
 
-    def is_on(self, broker: str, *, asked: bool) -> bool:
-        """Whether it runs on this broker, which the user may have `asked` for: over TLS goes what sends to Kafka."""
+    def is_on(self, broker: str, *, named: bool) -> bool:
+        """Whether it runs on this broker. What sends to Kafka also runs over TLS, if the user has `named` that."""
         over_tls = "kafka" in self.brokers and all(contender.client != "programs" for contender in self.contenders)
-        return broker in self.brokers or (asked and broker == "tls" and over_tls)
+        return broker in self.brokers or (named and broker == "tls" and over_tls)
 
     def words(self, check: Check) -> tuple[str, str]:
         """Return what a line of the table calls this target, and what it is compared with."""

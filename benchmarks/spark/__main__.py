@@ -28,7 +28,7 @@ SLOW = 4
 
 
 def main() -> int:
-    """Run all rounds, print the table, and write the figures that the report of `make bench` has, if wanted."""
+    """Run all rounds, print the table, and write the figures that the report of `make bench` has, with --write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)

@@ -181,15 +181,15 @@ def test_the_results_begin_with_where_a_peer_is_ahead() -> None:
         brokers=("kafka", "mock"),
     )
     goal, reader = "target: CPU per record", "reading 1,000 B: aioprod Reader.read"
-    told = [
+    lines = [
         "A peer is ahead in 2 of 2 comparisons:",
         "",
         f"- {reader}, beside confluent-kafka consume: 1.00 / 0.50 us on Kafka; {goal} 1.1x less",
         f"- 10 KB values, lz4, beside confluent-kafka `produce` + callback: 2.00 / 1.50 us on Kafka; {goal} no worse",
     ]
-    assert ahead(found) == told
-    assert all_numbers(found)[2:6] == told
-    assert "\n".join(told) in "\n".join(readme_section(found))
+    assert ahead(found) == lines
+    assert all_numbers(found)[2:6] == lines
+    assert "\n".join(lines) in "\n".join(readme_section(found))
 
 
 def test_aioprod_beside_itself_is_no_peer() -> None:

@@ -1,4 +1,4 @@
-"""Which rows run on which broker, what is read there, and who is not installed."""
+"""Which rows run on which broker, what is read there, and which programs are missing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from benchmarks.rows import ROWS, Contender
 from benchmarks.run import Options, run
 
 
-def names(broker: str, *, asked: bool = False) -> set[str]:
-    return {name for name, row in ROWS.items() if row.is_on(broker, asked=asked)}
+def names(broker: str, *, named: bool = False) -> set[str]:
+    return {name for name, row in ROWS.items() if row.is_on(broker, named=named)}
 
 
 def test_each_row_runs_on_its_own_brokers() -> None:
@@ -25,11 +25,11 @@ def test_each_row_runs_on_its_own_brokers() -> None:
     assert {name for broker in BROKERS for name in names(broker)} == ROWS.keys() - {"spark-sink", "spark-source"}
 
 
-def test_what_sends_to_kafka_runs_over_tls_when_asked_for() -> None:
-    found = names("tls", asked=True)
+def test_what_sends_to_kafka_runs_over_tls_when_that_is_named() -> None:
+    found = names("tls", named=True)
     assert {"tasks", "read-100", "send-many-tls"} <= found
     assert found.isdisjoint({"perf", "produce-8", "import", "compat-send"})
-    assert names("mock", asked=True) == names("mock")
+    assert names("mock", named=True) == names("mock")
 
 
 def test_rows_are_selected_by_name_or_by_its_first_word() -> None:
@@ -48,9 +48,9 @@ def broker(fill: Any) -> Broker:
 def test_a_topic_is_filled_once_and_read_whole() -> None:
     filled: list[Stored] = []
 
-    def fill(wanted: Stored) -> int:
-        filled.append(wanted)
-        return wanted.records + 7
+    def fill(stored: Stored) -> int:
+        filled.append(stored)
+        return stored.records + 7
 
     given = broker(fill)
     jobs = [contender.job(given, None, 0.1) for contender in ROWS["read-100"].contenders]
@@ -59,7 +59,7 @@ def test_a_topic_is_filled_once_and_read_whole() -> None:
     assert {(one.records, one.partitions) for one in jobs} == {(40_007, 4)}
 
 
-def test_an_import_is_measured_once_whatever_is_asked_for() -> None:
+def test_an_import_is_measured_once_whichever_broker_is_named() -> None:
     contender = ROWS["import"].contenders[0]
     assert [contender.job(broker(None), records, scale).records for records, scale in ((None, 0.1), (9, 1.0))] == [1, 1]
 
@@ -78,11 +78,11 @@ async def test_the_fake_broker_stores_what_is_to_be_read() -> None:
 
 async def test_a_program_that_is_not_installed_is_named_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     row = ROWS["produce-8"]
-    absent = Contender("kcat -P", "programs", "kcat", 10_000, needs="a program that nobody has")
+    absent = Contender("kcat -P", "programs", "kcat", 10_000, needs="no-such-program")
     monkeypatch.setitem(ROWS, "produce-8", type(row)(row.name, row.title, "", (absent,), ()))
     monkeypatch.setattr(brokers, "BROKERS", {"mock": BROKERS["mock"]})
     options = Options(rows=("produce-8",), brokers=(), runs=1, records=None, scale=0.1, only="", wrap="")
     (entry,) = (await run(options))["entries"]
-    assert entry["missing"] == "a program that nobody has is not installed"
+    assert entry["missing"] == "no-such-program is not installed"
     assert entry["runs"] == []
     assert "failure" not in entry

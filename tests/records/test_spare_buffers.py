@@ -1,4 +1,4 @@
-"""Buffers are used again once nobody holds them: what a user has is never written to."""
+"""Buffers are used again once nothing else refers to them: what a user has is never written to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def fresh(spares: SpareBuffers, size: int) -> bytearray:
     return spares.longer(bytearray(), size)
 
 
-def test_a_buffer_that_nobody_holds_is_used_again() -> None:
+def test_a_buffer_to_which_nothing_refers_is_used_again() -> None:
     spares = SpareBuffers(1000)
     buffer = fresh(spares, 100)
     at = id(buffer)
