@@ -36,7 +36,7 @@ PRODUCER = {
     "producer.bulk": "appender call send_many",
     "producer.logs": "callback_faults event_log milestones outages stall_monitor unread_failures",
     "producer.transactions": "calls",
-    "records": "builder compression cursor fields headers layout memory",
+    "records": "bounds builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",
     "serializers": "_adapter",
     "wire": "buffer codec crc decoder frame memory schema",

@@ -1,13 +1,13 @@
 cimport cython
 
 from aioprod.core.batch cimport Batch, ParkedRecord
-from aioprod.core.budget cimport MemoryBudget, loose_bound
+from aioprod.core.budget cimport MemoryBudget
 from aioprod.core.partition_choice cimport PartitionChoice
 from aioprod.core.partition cimport BrokerQueue, Partition, Topic
 from aioprod.core.buffer_pool cimport BufferPool
 from aioprod.core.sequences cimport Sequences
 from aioprod.records.builder cimport RecordBatchBuilder
-from aioprod.records.builder cimport record_size_bound
+from aioprod.records.bounds cimport loose_bound, record_size_bound
 
 
 cdef Py_ssize_t SMALLEST_RECORD

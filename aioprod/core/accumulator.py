@@ -16,14 +16,15 @@ from aioprod.cluster import Metadata
 from aioprod.cluster.names import topic_name_error
 from aioprod.core.batch import Batch, ParkedRecord
 from aioprod.core.batch_events import BatchEvents
-from aioprod.core.budget import MemoryBudget, buffer_full, loose_bound, record_too_large
+from aioprod.core.budget import MemoryBudget, buffer_full, record_too_large
 from aioprod.core.buffer_pool import BufferPool
 from aioprod.core.partition import BrokerQueue, Partition, Topic
 from aioprod.core.partition_choice import PartitionChoice
 from aioprod.core.sequences import Sequences
 from aioprod.core.states import COMPLETED
 from aioprod.errors import InvalidTopicError
-from aioprod.records.builder import RecordBatchBuilder, record_size_bound
+from aioprod.records.bounds import loose_bound, record_size_bound
+from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.layout import HEADER
 from aioprod.routing.partitioners import Partitioner
 from aioprod.routing.sticky import StickyChoice

@@ -1,12 +1,6 @@
 cimport cython
 
 
-cdef Py_ssize_t LOOSE_OVERHEAD
-
-@cython.locals(bound=Py_ssize_t)
-cpdef Py_ssize_t loose_bound(bytes key, bytes value, bytes headers) except -1
-
-
 cdef class MemoryRequest:
     cdef public object waiter
     cdef public long long size

@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections import deque
 
 from aioprod.errors import BufferFullError, RecordTooLargeError
-from aioprod.records.builder import LOOSE_OVERHEAD
 from aioprod.records.layout import HEADER
 
-__all__ = ["MemoryBudget", "MemoryRequest", "buffer_full", "loose_bound", "record_too_large"]
-
-
-def loose_bound(key: bytes | None, value: bytes | None, headers: bytes) -> int:
-    """At least `record_size_bound`, without a look at how long the numbers of the record are."""
-    bound = LOOSE_OVERHEAD + len(headers)
-    bound += -1 if key is None else len(key)
-    bound += -1 if value is None else len(value)
-    return bound
+__all__ = ["MemoryBudget", "MemoryRequest", "buffer_full", "record_too_large"]
 
 
 class MemoryRequest:

@@ -10,7 +10,7 @@ from aioprod.core.bulk_values cimport count_runs, join_bulk
 from aioprod.core.partition cimport Partition, Topic
 from aioprod.records cimport memory
 from aioprod.records.builder cimport RecordBatchBuilder
-from aioprod.records.builder cimport size_bound
+from aioprod.records.bounds cimport size_bound
 
 
 cdef bytes NO_HEADERS

@@ -14,7 +14,7 @@ from aioprod.core.bulk_values import BYTES_PER_TURN, count_runs, join_bulk
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError, SerializationError
 from aioprod.records import memory
-from aioprod.records.builder import LOOSE_OVERHEAD, size_bound
+from aioprod.records.bounds import LOOSE_OVERHEAD, size_bound
 from aioprod.records.headers import NO_HEADERS
 
 __all__ = ["BulkColumns", "RecordColumns"]

@@ -6,7 +6,7 @@ from aioprod.core.lines cimport Lines
 from aioprod.core.partition cimport Partition, Topic
 from aioprod.core.partition_choice cimport PartitionChoice
 from aioprod.records.builder cimport RecordBatchBuilder
-from aioprod.records.builder cimport record_size_bound
+from aioprod.records.bounds cimport record_size_bound
 
 
 cdef Py_ssize_t LOOSE_OVERHEAD

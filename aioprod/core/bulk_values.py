@@ -11,7 +11,7 @@ from aioprod.core.batch import Batch, Run
 from aioprod.core.lines import Lines
 from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError
-from aioprod.records.builder import LOOSE_OVERHEAD, record_size_bound
+from aioprod.records.bounds import LOOSE_OVERHEAD, record_size_bound
 from aioprod.types import TopicPartition
 
 __all__ = ["BulkCall", "BulkValues", "count_runs", "join_bulk"]

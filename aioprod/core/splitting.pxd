@@ -2,7 +2,8 @@ cimport cython
 
 from aioprod.core.accumulator cimport Accumulator
 from aioprod.core.batch cimport Batch
-from aioprod.records.builder cimport RecordBatchBuilder, bound_of
+from aioprod.records.bounds cimport bound_of
+from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.cursor cimport RecordCursor
 
 

@@ -10,7 +10,8 @@ from aioprod.core.batch import Batch, Run
 from aioprod.core.buffer_pool import BUFFER_OVERHEAD
 from aioprod.core.lifecycle import complete, requeue
 from aioprod.core.states import IN_FLIGHT
-from aioprod.records.builder import RecordBatchBuilder, bound_of
+from aioprod.records.bounds import bound_of
+from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.cursor import RecordCursor
 
 __all__ = ["set_apart", "split"]

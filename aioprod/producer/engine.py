@@ -48,7 +48,7 @@ from aioprod.producer.preparation import Preparation, Prepared
 from aioprod.producer.reporting import Reporting
 from aioprod.producer.transaction_rules import TransactionRules
 from aioprod.producer.unknown_topics import UnknownTopics
-from aioprod.records.builder import record_size_bound
+from aioprod.records.bounds import record_size_bound
 from aioprod.records.cursor import EncodedRecord
 from aioprod.serializers import make_serializer
 from aioprod.types import Buffered, DeliveryReport, ErrorCallback, RecordMetadata

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioprod._lazy import imported_on_use
-from aioprod.records.builder import EncodedRecord, RecordBatchBuilder, record_size_bound
+from aioprod.records.bounds import record_size_bound
+from aioprod.records.builder import EncodedRecord, RecordBatchBuilder
 from aioprod.records.compression import Compression, compress, decompress, may_exceed
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS, decode_headers, encode_headers

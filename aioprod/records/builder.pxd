@@ -13,13 +13,6 @@ cdef Py_ssize_t LEADER_EPOCH, MAGIC, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID,
 @cython.locals(shift=int)
 cpdef void put_int(unsigned char *buf, Py_ssize_t pos, long long value, Py_ssize_t size) noexcept nogil
 
-cpdef Py_ssize_t record_size_bound(bytes key, bytes value, bytes headers=*) except -1
-
-@cython.locals(size=Py_ssize_t)
-cpdef Py_ssize_t size_bound(Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t headers_size) noexcept
-
-cpdef Py_ssize_t bound_of(RecordCursor cursor) except -1
-
 
 @cython.final
 cdef class RecordBatchBuilder:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from aioprod.records import memory
+from aioprod.records.bounds import RECORD_OVERHEAD_MAX
 from aioprod.records.compression import Compression, compress
 from aioprod.records.cursor import EncodedRecord, RecordCursor
 from aioprod.records.headers import NO_HEADERS
@@ -34,21 +35,10 @@ from aioprod.wire.buffer import Buffer
 from aioprod.wire.crc import crc32c
 
 __all__ = [
-    "LOOSE_OVERHEAD",
-    "RECORD_OVERHEAD_MAX",
     "EncodedRecord",
     "RecordBatchBuilder",
-    "bound_of",
     "put_int",
-    "record_size_bound",
-    "size_bound",
 ]
-
-RECORD_OVERHEAD_MAX = 5 + 1 + 10 + 5
-"""The most that length, attributes, timestamp and offset delta of one record take; `DefaultRecord` counts so too."""
-
-LOOSE_OVERHEAD = RECORD_OVERHEAD_MAX + 2 * (1 + 5)
-"""With the sizes of key, value (-1 for null) and headers this is at least `size_bound`, and takes no look at them."""
 
 NO_CODEC = int(Compression.NONE)
 """As a plain number: a member of an enumeration costs a microsecond before Python 3.12."""
@@ -67,30 +57,6 @@ def put_int(buf: bytearray, pos: int, value: int, size: int) -> None:
         shift -= 8
         buf[pos] = (value >> shift) & 0xFF
         pos += 1
-
-
-def record_size_bound(key: bytes | None, value: bytes | None, headers: bytes = NO_HEADERS) -> int:
-    """The most bytes that the record can take in any batch; `headers` are encoded ones.
-
-    What Java compares with `max.request.size` is this plus the `HEADER` of a batch of one.
-    """
-    return size_bound(-1 if key is None else len(key), -1 if value is None else len(value), len(headers))
-
-
-def size_bound(key_size: int, value_size: int, headers_size: int) -> int:
-    """`record_size_bound` of sizes in bytes, -1 for null."""
-    size = RECORD_OVERHEAD_MAX
-    size += memory.varint_size(key_size) + memory.varint_size(value_size) + headers_size
-    if key_size > 0:
-        size += key_size
-    if value_size > 0:
-        size += value_size
-    return size
-
-
-def bound_of(cursor: RecordCursor) -> int:
-    """The most bytes that the record on which a cursor stands can take in any batch."""
-    return size_bound(cursor.key_size, cursor.value_size, cursor.end - cursor.headers_start)
 
 
 class RecordBatchBuilder:

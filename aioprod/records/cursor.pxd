@@ -1,11 +1,8 @@
 cimport cython
 
-from aioprod.records.builder cimport RecordBatchBuilder
-
 
 @cython.final
 cdef class RecordCursor:
-    cdef RecordBatchBuilder _builder
     cdef readonly bytearray buffer
     cdef long long _base_timestamp
     cdef Py_ssize_t _limit, _position

@@ -35,7 +35,6 @@ class RecordCursor:
 
     __slots__ = (
         "_base_timestamp",
-        "_builder",
         "_limit",
         "_position",
         "buffer",
@@ -51,11 +50,9 @@ class RecordCursor:
     )
 
     def __init__(self, builder: RecordBatchBuilder) -> None:
-        # An attribute, as its type is known where this is compiled, and that of an argument is not.
-        self._builder = builder
-        self.buffer = self._builder.buffer
-        self._base_timestamp = self._builder.base_timestamp
-        self._limit = self._builder.position
+        self.buffer = builder.buffer
+        self._base_timestamp = builder.base_timestamp
+        self._limit = builder.position
         self._position = 0
         self.index = -1
         self.start = 0

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from aioprod.cluster.names import topic_name_error
 from aioprod.core.accumulator import Accumulator
-from aioprod.core.budget import MemoryBudget, MemoryRequest, loose_bound, record_too_large
+from aioprod.core.budget import MemoryBudget, MemoryRequest, record_too_large
 from aioprod.errors import BufferFullError, InvalidTopicError
 from aioprod.producer.clock import Clock
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index
-from aioprod.records.builder import record_size_bound
+from aioprod.records.bounds import loose_bound, record_size_bound
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.records.layout import HEADER
 from aioprod.sync.call import Call

@@ -54,6 +54,7 @@ COMPARED = {
     "test_reading.py": ("group.available_records", "group.open_batch", "reader.consumed_records"),
     "test_records.py": (
         "consumed_record",
+        "records.bounds",
         "records.builder",
         "records.cursor",
         "records.fields",

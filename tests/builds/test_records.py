@@ -57,7 +57,7 @@ def state(builder: Any) -> list[Any]:
 def test_appending(records: list[Record], size: int) -> None:
     def call(build: Build) -> object:
         builder, said = filled(build, records, size)
-        bound = build["aioprod.records.builder"].record_size_bound
+        bound = build["aioprod.records.bounds"].record_size_bound
         encode_headers = build["aioprod.records.headers"].encode_headers
         bounds = [bound(key, value, encode_headers(headers)) for _, key, value, headers in records]
         return state(builder), said, bounds, builder.buffer[: builder.position]

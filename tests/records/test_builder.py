@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aioprod.records.builder import EncodedRecord, RecordBatchBuilder, record_size_bound
+from aioprod.records.bounds import record_size_bound
+from aioprod.records.builder import EncodedRecord, RecordBatchBuilder
 from aioprod.records.compression import Compression
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS, encode_headers

@@ -1,6 +1,7 @@
 cimport cython
 from cpython cimport time
 
+from aioprod.records.bounds cimport record_size_bound
 from aioprod.records.builder cimport RecordBatchBuilder
 
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 from aioprod.compat.aiokafka.structs import BatchRecordMetadata
 from aioprod.compat.aiokafka.translation import as_kind
 from aioprod.errors import InvalidRecordError, SerializationError
-from aioprod.records.builder import RecordBatchBuilder, record_size_bound
+from aioprod.records.bounds import record_size_bound
+from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.records.layout import HEADER, PREFIX
 

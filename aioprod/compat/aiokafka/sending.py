@@ -16,7 +16,8 @@ from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.producer import Producer, producer
 from aioprod.producer.guard import State
 from aioprod.producer.unclosed import Facade
-from aioprod.records.builder import RECORD_OVERHEAD_MAX, RecordBatchBuilder, bound_of
+from aioprod.records.bounds import RECORD_OVERHEAD_MAX, bound_of
+from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.layout import HEADER
 from aioprod.types import RecordMetadata

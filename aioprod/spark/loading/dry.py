@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from aioprod.records.builder import RECORD_OVERHEAD_MAX
+from aioprod.records.bounds import RECORD_OVERHEAD_MAX
 from aioprod.records.layout import HEADER
 from aioprod.spark.loading.amounts import shown
 from aioprod.spark.loading.expressions import ORDER
