@@ -133,7 +133,7 @@ UNMEASURED := tests/schema_registry/test_json_generated.py tests/spark/test_part
 lane = @$(BIN)/python -m tests.support.lanes $(1) '$(2)'
 
 # The rooms that have compiled modules, and what drives these; of the others the interpreted run says all there is to say.
-TWINS := $(addprefix tests/,arrow core fuzz messages net producer records routing sync wire builds test_build_choice.py test_metrics.py test_types.py)
+TWINS := $(addprefix tests/,arrow calls fuzz messages net producer records routing sync wire builds test_build_choice.py test_metrics.py test_types.py)
 # Most of what they do is to start programs and fake brokers, in threads and processes.
 PROGRAMS := $(addprefix tests/,benchmarks cli console documentation examples testing)
 # Most of what they do is to wait for brokers that are killed, frozen or being elected.

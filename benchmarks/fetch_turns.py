@@ -17,9 +17,9 @@ from random import Random
 
 import uvloop
 
+from aioprod.calls.session import Session
 from aioprod.group.fetcher import Fetcher
 from aioprod.messages import FetchRequest
-from aioprod.net.session import Session
 from aioprod.reader.fetching import answer_size_max
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import RecordBatchBuilder, parse_batches

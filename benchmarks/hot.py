@@ -12,11 +12,11 @@ from itertools import cycle, islice
 import pyperf
 
 import aioprod
-from aioprod.core.batch import Batch
-from aioprod.core.produce_request import ProduceEncoder
-from aioprod.core.produce_response import read_plain
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.produce_request import ProduceEncoder
+from aioprod.producer.batching.produce_response import read_plain
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.compression import Compression
 from aioprod.records.cursor import RecordCursor

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from aioprod.core.backoff import Backoff
+from aioprod.net.protocol.backoff import Backoff
 from aioprod.net.settings import RECONNECT_BACKOFF
 from scale.simulated import fleet, simulate
 

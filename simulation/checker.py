@@ -23,7 +23,7 @@ from simulation.plan import Plan
 
 __all__ = ["Evidence", "check"]
 
-HAS_SEQUENCES = find_spec("aioprod.core.sequences") is not None
+HAS_SEQUENCES = find_spec("aioprod.producer.batching.sequences") is not None
 _BATCHES_REMEMBERED = 5
 """The batches of a producer that a broker recognizes."""
 _USED_UP = "producer id of its first attempt is used up"

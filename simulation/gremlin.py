@@ -14,7 +14,6 @@ from random import Random
 from typing import Any
 
 from aioprod import TopicPartition
-from aioprod.core.accumulator import Accumulator
 from aioprod.errors import ErrorCode
 from aioprod.messages import (
     AddPartitionsToTxnRequest,
@@ -29,6 +28,7 @@ from aioprod.messages import (
     SaslHandshakeRequest,
 )
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
+from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.records.parser import parse_batches
 from aioprod.testing.fake import FakeCluster, FakeTopic, Fault
 from aioprod.testing.fake.state.log import Isolation

@@ -17,13 +17,13 @@ __all__ = ["MUTATIONS"]
 _ALL = (
     Mutation(
         "memory is released twice",
-        "aioprod.core.lifecycle",
+        "aioprod.producer.batching.lifecycle",
         "    accumulator.budget.release(batch.record_bytes, batch.records)\n",
         "    accumulator.budget.release(2 * batch.record_bytes, 2 * batch.records)\n",
     ),
     Mutation(
         "a retry goes to the end of the queue",
-        "aioprod.core.partition",
+        "aioprod.producer.batching.partition",
         "while at and self.queued[at - 1].serial > batch.serial:",
         "while False:",
     ),
@@ -35,7 +35,7 @@ _ALL = (
     ),
     Mutation(
         "a record that expires in flight was never sent",
-        "aioprod.core.retry",
+        "aioprod.producer.batching.retry",
         "if batch.maybe_stored or batch.unanswered:",
         "if batch.maybe_stored:",
     ),
@@ -53,50 +53,50 @@ _ALL = (
     ),
     Mutation(
         "a flush does not wait for the halves of a batch that was too large",
-        "aioprod.core.splitting",
+        "aioprod.producer.batching.splitting",
         "        for barrier in batch.barriers or ():",
         "        for barrier in ():",
     ),
     Mutation(
         "a cancelled record is sent all the same",
-        "aioprod.core.batch",
+        "aioprod.producer.batching.batch",
         "        self.withdrawn.add(index)\n",
         "",
     ),
     Mutation(
         "the bytes of a batch that expired on the wire are used again",
-        "aioprod.core.lifecycle",
+        "aioprod.producer.batching.lifecycle",
         "    if not batch.on_wire and not batch.compressing:\n",
         "    if not batch.compressing:\n",
     ),
     Mutation(
         "the bytes of a batch that expired in a thread are used again",
-        "aioprod.core.lifecycle",
+        "aioprod.producer.batching.lifecycle",
         "    if not batch.on_wire and not batch.compressing:\n",
         "    if not batch.on_wire:\n",
     ),
     Mutation(
         "the parts of a batch that was too large begin their time anew",
-        "aioprod.core.splitting",
+        "aioprod.producer.batching.splitting",
         "    part.topic_id = batch.topic_id\n",
         "    part.topic_id = batch.topic_id\n    part.deadline += 10.0\n",
     ),
     Mutation(
         "sequence numbers are given when a batch is full",
-        "aioprod.core.accumulator",
+        "aioprod.producer.batching.accumulator",
         "        partition.finish()\n        if self.compress",
         "        partition.finish()\n        if self.sequences is not None and batch is not None:\n"
         "            self.sequences.stamp(partition, batch)\n        if self.compress",
     ),
     Mutation(
         "a retry gets a new sequence number",
-        "aioprod.core.drain",
+        "aioprod.producer.batching.drain",
         "if accumulator.sequences is not None and batch.base_sequence < 0:",
         "if accumulator.sequences is not None:",
     ),
     Mutation(
         "a duplicate is an error",
-        "aioprod.core.retry",
+        "aioprod.producer.batching.retry",
         "if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):",
         "if code == ErrorCode.NONE:",
     ),
@@ -108,55 +108,55 @@ _ALL = (
     ),
     Mutation(
         "out of sequence begins no new epoch",
-        "aioprod.core.sequences",
+        "aioprod.producer.batching.sequences",
         "        self._miss(partition, batch.serial)\n        self._mark(partition)\n        return True\n",
         "        return True\n",
     ),
     Mutation(
         "a new epoch begins while batches are on the wire",
-        "aioprod.core.sequences",
+        "aioprod.producer.batching.sequences",
         "if partition.in_flight or self.transactional or",
         "if self.transactional or",
     ),
     Mutation(
         "a new epoch has the number of the old one",
-        "aioprod.core.sequences",
+        "aioprod.producer.batching.sequences",
         "self._bump(partition, partition.producer_id, partition.epoch + 1)",
         "self._bump(partition, partition.producer_id, partition.epoch)",
     ),
     Mutation(
         "a new epoch does not begin at 0",
-        "aioprod.core.sequences",
+        "aioprod.producer.batching.sequences",
         "        partition.next_sequence = 0\n",
         "",
     ),
     Mutation(
         "batches without outcome keep their stamps in a new epoch",
-        "aioprod.core.sequences",
+        "aioprod.producer.batching.sequences",
         "            batch.base_sequence = -1\n        partition.unacknowledged.clear()\n",
         "            pass\n",
     ),
     Mutation(
         "the first batch of an epoch is not alone",
-        "aioprod.core.partition",
+        "aioprod.producer.batching.partition",
         "if self.retrying or not self.is_established or self.unknown_serial >= 0",
         "if self.retrying or self.unknown_serial >= 0",
     ),
     Mutation(
         "sequence numbers grow beyond 2**31",
-        "aioprod.core.sequences",
+        "aioprod.producer.batching.sequences",
         "SEQUENCE_MASK = 0x7FFFFFFF",
         "SEQUENCE_MASK = 0xFFFFFFFFFF",
     ),
     Mutation(
         "a record that fails leaves its transaction as it is",
-        "aioprod.producer.transactions.runner",
+        "aioprod.producer.transactions.manager",
         "        else:\n            self.fail(error)\n\n    def _fail_after(",
         "\n    def _fail_after(",
     ),
     Mutation(
         "a commit waits for no record",
-        "aioprod.producer.transactions.runner",
+        "aioprod.producer.transactions.manager",
         "                await self._effects.flush(self._max_block_s)\n            except BaseException as error:\n"
         "                if self.state is S.FLUSHING:",
         "                pass\n            except BaseException as error:\n"
@@ -164,7 +164,7 @@ _ALL = (
     ),
     Mutation(
         "the epoch in the response to EndTxn is ignored",
-        "aioprod.producer.transactions.runner",
+        "aioprod.producer.transactions.manager",
         "            self._identity = identity\n            self._effects.set_producer_id(identity)",
         "            self._identity = identity\n            if identity.epoch < 3:\n"
         "                self._effects.set_producer_id(identity)",
@@ -177,7 +177,7 @@ _ALL = (
     ),
     Mutation(
         "a batch that expires on the wire keeps its place there",
-        "aioprod.core.lifecycle",
+        "aioprod.producer.batching.lifecycle",
         "    batch.on_wire = False\n    batch.partition.in_flight -= 1\n    if batch.state != COMPLETED:\n"
         "        return True\n",
         "    batch.on_wire = False\n    if batch.state != COMPLETED:\n"

@@ -20,9 +20,9 @@ from typing import Any, Self
 from unittest import mock
 
 from aioprod import Producer
-from aioprod.core.transactions import TransactionState
 from aioprod.errors import ErrorCode, UnknownOutcomeError
 from aioprod.messages import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from aioprod.producer.transactions.states import TransactionState
 from aioprod.records.layout import PRODUCER_EPOCH, RECORD_COUNT
 from aioprod.records.parser import parse_batches
 from aioprod.testing.fake import FakeCluster

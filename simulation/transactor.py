@@ -8,7 +8,6 @@ from functools import partial
 from random import Random
 
 from aioprod import Producer
-from aioprod.core.transactions import TransactionState
 from aioprod.errors import (
     AioprodError,
     AuthenticationError,
@@ -16,6 +15,7 @@ from aioprod.errors import (
     ProducerFencedError,
     RequestTimedOutError,
 )
+from aioprod.producer.transactions.states import TransactionState
 from simulation.ledger import Ledger, Transaction
 from simulation.work import Work
 

@@ -12,7 +12,7 @@ import pytest
 from aioprod.config import Password, ProducerConfig, credentials_of
 from aioprod.config._aws import AwsIdentity
 from aioprod.config._token_source import Grant, TokenEndpoint, TokenFile
-from aioprod.core.sasl.aws_msk_iam import region_of
+from aioprod.net.protocol.sasl.aws_msk_iam import region_of
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "clouds.md"
 FILES: Final = [

@@ -16,26 +16,26 @@ ROOT = Path(aioprod.__file__).parents[1]
 
 PRODUCER = {
     "": "_acl_names _build _error_codes _lazy _line_limit _live _logger _rights _shown _user_code cluster config "
-    "consumed_record core errors interceptors messages metrics net producer record_metadata records routing "
+    "consumed_record errors interceptors messages metrics net producer record_metadata records routing "
     "serializers types wire",
     "cluster": "lower_epochs metadata model names topic_errors topic_metadata",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
     "_unsupported",
-    "core": "accumulator backoff batch batch_events budget buffer_pool bulk_values connection drain lifecycle lines "
-    "parking partition partition_choice produce_request produce_response retry sequences splitting states "
-    "transactions",
     "messages": "api_versions init_producer_id metadata negotiation produce",
     "metrics": "families instruments native producer registry topics",
-    "net": "addresses buffered client connection context dialing events link login metadata_refresh pool security "
-    "settings slow_calls tasks traffic transport unforeseen waiters",
+    "net": "addresses buffered client connection context dialing events link login metadata_refresh pool protocol "
+    "security settings slow_calls tasks traffic transport unforeseen waiters",
     "net.login": "reauthentication",
-    "producer": "backpressure bulk call_order callbacks clock closing completion completions compressor deleted_topics "
-    "delivery_future engine environment explain facade failure guard health lacking logs meters native outcomes "
-    "pipeline preparation producer producer_id reporting scheduler sender settings transaction_rules transactions "
-    "unclosed unknown_topics",
+    "net.protocol": "backoff connection",
+    "producer": "backpressure batching bulk call_order callbacks clock closing completion completions compressor "
+    "deleted_topics delivery_future engine environment explain failure guard health lacking logs meters native "
+    "outcomes pipeline preparation producer producer_calls producer_id reporting scheduler sender settings "
+    "transactions unclosed unknown_topics",
+    "producer.batching": "accumulator batch batch_events budget buffer_pool bulk_values drain lifecycle lines parking "
+    "partition partition_choice produce_request produce_response retry sequences splitting states",
     "producer.bulk": "appender call send_many",
     "producer.logs": "callback_faults event_log milestones outages stall_monitor unread_failures",
-    "producer.transactions": "calls",
+    "producer.transactions": "calls rules states",
     "records": "bounds builder compression cursor fields headers layout memory",
     "routing": "hashes partitioners sticky",
     "serializers": "_adapter",
@@ -67,7 +67,7 @@ DATASOURCE = {
 DEAR = {"argparse", "crc32c", "ctypes", "email", "importlib.metadata", "ipaddress", "json", "pathlib", "zipfile"}
 """Modules of others that take milliseconds."""
 
-LAZY = ["", ".messages", ".net", ".producer", ".reader", ".records", ".routing", ".serializers", ".spark", ".testing"]
+LAZY = ["", ".messages", ".producer", ".reader", ".records", ".routing", ".serializers", ".spark", ".testing"]
 """The packages that import names when they are used."""
 
 

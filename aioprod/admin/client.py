@@ -12,6 +12,10 @@ from aioprod.admin.configs import ConfigEntry, ConfigKind, alter_configs, descri
 from aioprod.admin.log_dirs import LogDir, log_dirs, topic_sizes
 from aioprod.admin.records import delete_records
 from aioprod.admin.topics import create_topics, delete_topics, described_topics, grow_topic
+from aioprod.calls.any_broker import Outcome, Purpose, all_topics, request_any_broker
+from aioprod.calls.committed_offsets import all_offsets
+from aioprod.calls.coordinator import Coordinator
+from aioprod.calls.session import Session, SessionUser
 from aioprod.cluster import Node, PartitionInfo
 from aioprod.config import SessionConfig
 from aioprod.errors import (
@@ -21,15 +25,11 @@ from aioprod.errors import (
     UnknownTopicError,
     UsageError,
 )
-from aioprod.group.committed_offsets import all_offsets
 from aioprod.group.listing import GroupListing, listed_groups
 from aioprod.messages import (
     MetadataRequest,
 )
 from aioprod.messages.negotiation import ApiVersions
-from aioprod.net import Coordinator
-from aioprod.net.session import Session, SessionUser
-from aioprod.reader.broker_requests import Outcome, Purpose, all_topics, request_any_broker
 from aioprod.reader.offsets import LATEST, At, look_up, topic_offsets
 from aioprod.types import OffsetAndMetadata, TopicPartition
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from aioprod._rights import Right
+from aioprod.calls.any_broker import Outcome, Purpose, request_any_broker
+from aioprod.calls.session import Session, check_topic_name
 from aioprod.errors import ConfigError, ErrorCode, ProtocolError, UsageError
 from aioprod.messages import (
     DescribeConfigsRequest,
@@ -15,8 +17,6 @@ from aioprod.messages import (
 )
 from aioprod.messages.describe_configs import DescribeConfigsResource
 from aioprod.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
-from aioprod.net.session import Session, check_topic_name
-from aioprod.reader.broker_requests import Outcome, Purpose, request_any_broker
 
 __all__ = ["ConfigEntry", "ConfigKind", "alter_configs", "describe_configs", "kafka_text"]
 

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from aioprod._rights import Right
+from aioprod.calls.committed_offsets import group_error
+from aioprod.calls.coordinator import Coordinator
+from aioprod.calls.session import Session
 from aioprod.cluster import Node
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError, UnsupportedVersionError
-from aioprod.group.committed_offsets import group_error
 from aioprod.group.subscription_codec import decode_assignment
 from aioprod.group.validation import checked_group
 from aioprod.messages import (
@@ -20,8 +22,6 @@ from aioprod.messages import (
 )
 from aioprod.messages.consumer_group_describe import DescribedConsumerGroup
 from aioprod.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from aioprod.net import Coordinator
-from aioprod.net.session import Session
 from aioprod.types import TopicPartition
 
 __all__ = ["GroupDescription", "GroupMember", "describe_groups"]

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from aioprod._rights import Right
+from aioprod.calls.any_broker import Outcome, Purpose, request_any_broker
+from aioprod.calls.session import Session
 from aioprod.errors import ErrorCode
 from aioprod.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from aioprod.messages.describe_log_dirs import DescribeLogDirsResult
-from aioprod.net.session import Session
-from aioprod.reader.broker_requests import Outcome, Purpose, request_any_broker
 from aioprod.types import TopicPartition
 
 __all__ = ["LogDir", "ReplicaSize", "log_dirs", "topic_sizes"]

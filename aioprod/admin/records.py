@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from aioprod.calls.leaders import LeaderRequests, PendingPartition
+from aioprod.calls.session import Session, check_topic_name
 from aioprod.errors import ErrorCode, UsageError
 from aioprod.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from aioprod.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
-from aioprod.net.session import Session, check_topic_name
-from aioprod.reader.leaders import LeaderRequests, PendingPartition
 from aioprod.types import TopicPartition
 
 __all__ = ["delete_records"]

@@ -8,6 +8,8 @@ from typing import Final
 
 from aioprod._rights import Right
 from aioprod.admin.configs import kafka_text
+from aioprod.calls.any_broker import Outcome, Purpose, request_for_each
+from aioprod.calls.session import Session, check_topic_name
 from aioprod.cluster import Node, PartitionInfo
 from aioprod.cluster.topic_metadata import NodeTable, partitions_of
 from aioprod.errors import (
@@ -32,8 +34,6 @@ from aioprod.messages.create_partitions import CreatePartitionsTopic, CreatePart
 from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
 from aioprod.messages.delete_topics import DeletableTopicResult
 from aioprod.messages.negotiation import ByVersion
-from aioprod.net.session import Session, check_topic_name
-from aioprod.reader.broker_requests import Outcome, Purpose, request_for_each
 
 __all__ = ["DeleteByName", "create_topics", "delete_topics", "described_topics", "grow_topic"]
 

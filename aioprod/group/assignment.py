@@ -6,15 +6,15 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from aioprod.calls.committed_offsets import stable_offsets
+from aioprod.calls.coordinator import Coordinator
+from aioprod.calls.session import Session
 from aioprod.errors import AioprodError, ConfigError, RequestTimedOutError
-from aioprod.group.committed_offsets import stable_offsets
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.membership import Assign, Revoke
 from aioprod.group.meters import MemberMetrics
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.group.rebalance_log import RebalanceLog
-from aioprod.net import Coordinator
-from aioprod.net.session import Session
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["AssignmentState", "Callback", "Callbacks"]

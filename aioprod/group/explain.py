@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from aioprod.calls.broker_errors import named
+from aioprod.calls.coordinator import Coordinator
+from aioprod.calls.leaders import PendingPartition
+from aioprod.calls.session import Session
 from aioprod.cluster.topic_errors import topic_error
 from aioprod.errors import AioprodError
 from aioprod.group.assignment import AssignmentState
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.membership import Membership
-from aioprod.net import Coordinator
-from aioprod.net.broker_errors import named
 from aioprod.net.link import LinkState
-from aioprod.net.session import Session
-from aioprod.reader.leaders import PendingPartition
 from aioprod.types import TopicPartition
 
 __all__ = ["PATIENCE_S", "PATIENCE_WITH_OTHERS_S", "Explainer", "WaitCause"]

@@ -6,10 +6,10 @@ import asyncio
 import math
 from collections.abc import Collection, Iterator
 
+from aioprod.calls.leaders import PendingPartition
+from aioprod.calls.session import Session
 from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError
-from aioprod.net.session import Session
-from aioprod.reader.leaders import PendingPartition
 from aioprod.reader.offsets import Lookup, Lookups
 from aioprod.reader.position import ENDLESS, Position
 from aioprod.types import TopicPartition

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from aioprod.calls.leaders import LeaderRequests, PendingPartition
+from aioprod.calls.session import Session
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.group.arrow_gathering import ArrowGathering
 from aioprod.group.available_records import AvailableRecords
@@ -22,10 +24,8 @@ from aioprod.group.fetch_positions import FetchPositions
 from aioprod.group.offsets import reset_time
 from aioprod.group.open_batch import OpenBatch
 from aioprod.messages import FetchRequest, FetchResponse
-from aioprod.net.session import Session
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import Fetching, log_end_offsets, out_of_range
-from aioprod.reader.leaders import LeaderRequests, PendingPartition
 from aioprod.reader.position import Position
 from aioprod.reader.reader import SLICE_S
 from aioprod.reader.settings import ReaderConfig, isolation_level

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from aioprod.calls.any_broker import Outcome, Purpose, request_any_broker
+from aioprod.calls.session import Session
 from aioprod.errors import ErrorCode
 from aioprod.messages import ListGroupsRequest, ListGroupsResponse
-from aioprod.net.session import Session
-from aioprod.reader.broker_requests import Outcome, Purpose, request_any_broker
 
 __all__ = ["GroupListing", "listed_groups"]
 

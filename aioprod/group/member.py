@@ -10,6 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from aioprod._shown import shown_error
+from aioprod.calls.coordinator import Coordinator
+from aioprod.calls.session import Session
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.assignment import AssignmentState, Callback, Callbacks
 from aioprod.group.background import BackgroundTask
@@ -36,8 +38,6 @@ from aioprod.group.validation import (
     checked_offsets,
     checked_subscription,
 )
-from aioprod.net import Coordinator
-from aioprod.net.session import Session
 from aioprod.reader.arrow_rows import ARROW_ROWS, check_arrow
 from aioprod.reader.fetching import answer_size_max
 from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition

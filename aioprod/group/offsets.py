@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from aioprod._rights import Right
+from aioprod.calls.broker_errors import named
+from aioprod.calls.committed_offsets import group_error, stable_offsets
+from aioprod.calls.coordinator import COORDINATOR_RETRIABLE, Coordinator
 from aioprod.errors import (
     AioprodError,
     BrokerError,
@@ -14,14 +17,10 @@ from aioprod.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
-from aioprod.group.committed_offsets import group_error, stable_offsets
 from aioprod.group.errors import static_membership_error
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse
 from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from aioprod.net import Coordinator
-from aioprod.net.broker_errors import named
-from aioprod.net.coordinator import COORDINATOR_RETRIABLE
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 

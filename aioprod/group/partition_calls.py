@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from aioprod.calls.session import Session, Started
 from aioprod.errors import UsageError
 from aioprod.group.validation import checked_offsets, checked_partitions
-from aioprod.net.session import Session, Started
 from aioprod.net.settings import client_id_of
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of
 from aioprod.types import OffsetAndMetadata, Timestamp, TopicPartition

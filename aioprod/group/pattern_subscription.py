@@ -8,11 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from aioprod._logger import Logger
+from aioprod.calls.any_broker import all_topics
+from aioprod.calls.session import Session
 from aioprod.cluster.names import topic_name_error
 from aioprod.errors import BrokerError, ErrorCode, RequestTimedOutError
 from aioprod.group.settings import MemberConfig
-from aioprod.net.session import Session
-from aioprod.reader.broker_requests import all_topics
 
 __all__ = ["PatternSubscription"]
 

@@ -7,6 +7,8 @@ import math
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
+from aioprod.calls.coordinator import Coordinator
+from aioprod.calls.session import Session
 from aioprod.cluster.model import PartitionInfo
 from aioprod.cluster.topic_errors import topic_error
 from aioprod.errors import AioprodError, MetadataTimeoutError, UnknownTopicError
@@ -25,8 +27,6 @@ from aioprod.group.membership import (
 from aioprod.group.poll_gate import PollGate
 from aioprod.group.stall_monitor import StallMonitor
 from aioprod.messages.negotiation import ByVersion
-from aioprod.net import Coordinator
-from aioprod.net.session import Session
 from aioprod.wire.schema import Request
 
 __all__ = ["AssignmentHandler", "Runner"]

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
+from aioprod.calls.session import check_topic_name
 from aioprod.config import instantiate
 from aioprod.errors import ConfigError
 from aioprod.group.assignors import Assignor
 from aioprod.group.settings import MemberConfig
-from aioprod.net.session import check_topic_name
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = [

@@ -1,6 +1,6 @@
 cimport cython
 
-from aioprod.core.connection cimport Connection, Exchange, Responses
+from aioprod.net.protocol.connection cimport Connection, Exchange, Responses
 from aioprod.net.events cimport ConnectionOwner
 from aioprod.net.traffic cimport Traffic
 

@@ -1,4 +1,4 @@
-"""The socket of one broker connection, as an asyncio protocol around `core.connection.Connection`.
+"""The socket of one broker connection, as an asyncio protocol around `protocol.connection.Connection`.
 
 It writes what the state machine outputs, feeds it what arrives, completes the requests, and reports events to its
 owner. The transport's buffer is the only write buffer: above its high-water mark `can_write` is False.
@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from aioprod._user_code import raise_later
-from aioprod.core.connection import Complete, Connection, Phase
 from aioprod.errors import AioprodError, BrokerConnectionError, ProtocolError
 from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.net.addresses import text_of
+from aioprod.net.protocol.connection import Complete, Connection, Phase
 from aioprod.net.settings import Address
 from aioprod.net.traffic import Traffic
 from aioprod.wire.buffer import Buffer
@@ -24,9 +24,9 @@ from aioprod.wire.codec import decode, encode
 from aioprod.wire.schema import AnyRequest, Request, Response
 
 if TYPE_CHECKING:
-    from aioprod.core.login import Login
-    from aioprod.core.sasl.mechanism import Work
     from aioprod.net.events import ConnectionOwner
+    from aioprod.net.protocol.login import Login
+    from aioprod.net.protocol.sasl.mechanism import Work
     from aioprod.net.tls.contexts import Tls
 
 __all__ = ["BrokerConnection"]

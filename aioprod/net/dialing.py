@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from aioprod.cluster import Node
-from aioprod.core.connection import Connection
 from aioprod.errors import BrokerConnectionError
 from aioprod.net.addresses import text_of
 from aioprod.net.buffered import BufferedConnection
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
+from aioprod.net.protocol.connection import Connection
 from aioprod.net.settings import SOFTWARE_NAME, software_version
 from aioprod.net.transport import open_connection
 
 if TYPE_CHECKING:
-    from aioprod.core.login import Login
     from aioprod.net.events import ConnectionOwner
+    from aioprod.net.protocol.login import Login
 
 __all__ = ["Target", "dial"]
 

@@ -15,8 +15,8 @@ from aioprod.net.events import ConnectionOwner
 from aioprod.net.settings import SOFTWARE_NAME, software_version
 
 if TYPE_CHECKING:
-    from aioprod.core.login import Login
     from aioprod.net.link import BrokerLink
+    from aioprod.net.protocol.login import Login
 
 __all__ = ["Handover"]
 

@@ -32,8 +32,8 @@ from aioprod.net.login.reauthentication import LoginSession
 from aioprod.net.settings import Address
 
 if TYPE_CHECKING:
-    from aioprod.core.login import Login
     from aioprod.net.handover import Handover
+    from aioprod.net.protocol.login import Login
 
 __all__ = ["BrokerLink", "LinkState"]
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from aioprod.config import ClientConfig, ProducerConfig, SecurityConfig, parse_address
-from aioprod.core.backoff import Backoff
+from aioprod.net.protocol.backoff import Backoff
 from aioprod.wire.frame import FRAME_SIZE_MAX
 
 __all__ = ["SOFTWARE_NAME", "Address", "ClientSettings", "client_id_of", "software_version"]

@@ -1,4 +1,4 @@
-"""The producer: facade, sender, and what becomes of each record."""
+"""The producer: its calls, batches, sender, and what becomes of each record."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from aioprod._lazy import imported_on_use
 
 if TYPE_CHECKING:
-    from aioprod.producer.facade import Producer
     from aioprod.producer.health import Health
+    from aioprod.producer.producer import Producer
     from aioprod.producer.transactions.handle import TransactionHandle
     from aioprod.producer.transactions.session import TransactionSession
     from aioprod.producer.transactions.session_settings import TransactionSessionConfig
@@ -20,7 +20,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "Health": "health",
-            "Producer": "facade",
+            "Producer": "producer",
             "TransactionHandle": "transactions.handle",
             "TransactionSession": "transactions.session",
             "TransactionSessionConfig": "transactions.session_settings",

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from aioprod.core.budget import MemoryBudget, MemoryRequest
 from aioprod.errors import AioprodError, BufferFullError
 from aioprod.metrics import Counter
+from aioprod.producer.batching.budget import MemoryBudget, MemoryRequest
 
 __all__ = ["MemoryWaiters"]
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from aioprod._logger import Logger
 from aioprod.config import ProducerConfig
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch
-from aioprod.core.partition import Partition, Topic
 from aioprod.errors import AioprodError, ProducerClosedError
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.partition import Partition, Topic
 from aioprod.producer.explain import Explainer, counted
 
 __all__ = ["CLOSE_QUIET_S", "CloseLimit", "Ending", "Remainder"]

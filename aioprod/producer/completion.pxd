@@ -1,6 +1,6 @@
 cimport cython
 
-from aioprod.core.batch cimport Batch
+from aioprod.producer.batching.batch cimport Batch
 from aioprod.record_metadata cimport RecordMetadata
 from aioprod.records.cursor cimport RecordCursor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioprod.core.batch import Batch, Run
+from aioprod.producer.batching.batch import Batch, Run
 from aioprod.producer.failure import Failure, rebuilt
 from aioprod.record_metadata import RecordMetadata
 from aioprod.records.cursor import RecordCursor

@@ -1,8 +1,8 @@
 cimport cython
 
-from aioprod.core.accumulator cimport Accumulator
-from aioprod.core.batch cimport Batch, Run
-from aioprod.core.lifecycle cimport release
+from aioprod.producer.batching.accumulator cimport Accumulator
+from aioprod.producer.batching.batch cimport Batch, Run
+from aioprod.producer.batching.lifecycle cimport release
 from aioprod.producer.completion cimport Completion
 from aioprod.producer.meters cimport Meters
 

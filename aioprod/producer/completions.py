@@ -13,9 +13,6 @@ from typing import Any
 from aioprod._logger import Logger
 from aioprod._shown import shown_error
 from aioprod._user_code import raise_later
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch, ParkedRecord, Run
-from aioprod.core.lifecycle import release
 from aioprod.errors import (
     AioprodError,
     DeliveryError,
@@ -25,6 +22,9 @@ from aioprod.errors import (
 )
 from aioprod.interceptors import Interceptors
 from aioprod.producer.backpressure import MemoryWaiters
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import Batch, ParkedRecord, Run
+from aioprod.producer.batching.lifecycle import release
 from aioprod.producer.callbacks import UNWATCHED
 from aioprod.producer.completion import Completion
 from aioprod.producer.delivery_future import DeliveryFuture
@@ -33,7 +33,7 @@ from aioprod.producer.logs.callback_faults import CallbackFaults
 from aioprod.producer.logs.unread_failures import UnreadFailures
 from aioprod.producer.meters import Meters
 from aioprod.producer.scheduler import Scheduler
-from aioprod.producer.transaction_rules import TransactionRules
+from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.records.builder import EncodedRecord
 from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition
 

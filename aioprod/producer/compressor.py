@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from aioprod.core.batch import Batch
-from aioprod.core.states import COMPLETED
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.states import COMPLETED
 from aioprod.producer.environment import Environment, Threads
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.compression import Compression, inline_size

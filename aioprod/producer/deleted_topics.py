@@ -8,10 +8,10 @@ from typing import Final
 
 from aioprod._error_codes import ErrorCode
 from aioprod.cluster.topic_errors import UNKNOWN_S, deletion
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch
-from aioprod.core.partition import Partition, Topic
 from aioprod.errors import UnknownTopicError
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.partition import Partition, Topic
 from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
 from aioprod.producer.unknown_topics import UnknownTopics
 

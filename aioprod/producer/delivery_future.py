@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import Future
 from typing import Any
 
-from aioprod.core.batch import Batch, ParkedRecord
+from aioprod.producer.batching.batch import Batch, ParkedRecord
 from aioprod.record_metadata import RecordMetadata
 
 __all__ = ["DeliveryFuture"]

@@ -17,10 +17,6 @@ from aioprod._shown import shown_error
 from aioprod._user_code import raise_later
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig, close_instance
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch, FlushBarrier, ParkedRecord
-from aioprod.core.budget import MemoryRequest
-from aioprod.core.lifecycle import flush
 from aioprod.errors import (
     AioprodError,
     DeliveryError,
@@ -34,6 +30,10 @@ from aioprod.net.settings import client_id_of
 from aioprod.net.slow_calls import repeat_while_slow, warn_if_start_is_slow
 from aioprod.producer import unclosed
 from aioprod.producer.backpressure import MemoryWaiters
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import Batch, FlushBarrier, ParkedRecord
+from aioprod.producer.batching.budget import MemoryRequest
+from aioprod.producer.batching.lifecycle import flush
 from aioprod.producer.clock import Clock
 from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Ending, Remainder
 from aioprod.producer.completions import Completions
@@ -46,7 +46,7 @@ from aioprod.producer.outcomes import Outcomes
 from aioprod.producer.pipeline import Pipeline
 from aioprod.producer.preparation import Preparation, Prepared
 from aioprod.producer.reporting import Reporting
-from aioprod.producer.transaction_rules import TransactionRules
+from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.producer.unknown_topics import UnknownTopics
 from aioprod.records.bounds import record_size_bound
 from aioprod.records.cursor import EncodedRecord
@@ -57,7 +57,7 @@ from aioprod.wire import crc
 if TYPE_CHECKING:
     # Only a transactional producer imports them.
     from aioprod.producer.transactions.handle import TransactionHandle
-    from aioprod.producer.transactions.runner import Transactions
+    from aioprod.producer.transactions.manager import Transactions
 
 __all__ = ["Engine"]
 

@@ -7,16 +7,16 @@ from itertools import islice
 from typing import Final
 
 from aioprod._error_codes import ErrorCode
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch
-from aioprod.core.partition import BrokerQueue, Partition, Topic
-from aioprod.core.states import IN_FLIGHT
 from aioprod.errors import AioprodError, UsageError
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.link import BrokerLink, LinkState
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.partition import BrokerQueue, Partition, Topic
+from aioprod.producer.batching.states import IN_FLIGHT
 from aioprod.producer.settings import SenderSettings
-from aioprod.producer.transaction_rules import TransactionRules
+from aioprod.producer.transactions.rules import TransactionRules
 
 __all__ = ["Explainer", "counted", "seconds_of"]
 

@@ -13,7 +13,7 @@ from aioprod._live import running_loop
 from aioprod._shown import shown_error
 from aioprod.errors import AioprodError, ProducerClosedError, UsageError
 from aioprod.producer import native
-from aioprod.producer.transaction_rules import TransactionRules
+from aioprod.producer.transactions.rules import TransactionRules
 
 __all__ = ["Guard", "State"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from aioprod.core.accumulator import Accumulator
+from aioprod.producer.batching.accumulator import Accumulator
 
 if TYPE_CHECKING:
     from aioprod.producer.engine import Engine

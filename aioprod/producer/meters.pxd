@@ -1,6 +1,6 @@
 cimport cython
 
-from aioprod.core.batch cimport Batch
+from aioprod.producer.batching.batch cimport Batch
 from aioprod.metrics.instruments cimport Counter, Histogram
 from aioprod.metrics.topics cimport TopicMeters
 from aioprod.records.builder cimport RecordBatchBuilder

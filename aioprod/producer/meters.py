@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import ProducerMetrics
 from aioprod.metrics.families import OTHER
@@ -13,6 +11,8 @@ from aioprod.metrics.instruments import Counter, Histogram
 from aioprod.metrics.producer import NodeTotals
 from aioprod.net.client import Client
 from aioprod.net.traffic import TrafficOfBrokers
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import Batch
 
 __all__ = ["Meters"]
 

@@ -1,9 +1,9 @@
 cimport cython
 
-from aioprod.core.accumulator cimport Accumulator
-from aioprod.core.batch cimport Batch
-from aioprod.core.lifecycle cimport complete, land
-from aioprod.core.sequences cimport Sequences
+from aioprod.producer.batching.accumulator cimport Accumulator
+from aioprod.producer.batching.batch cimport Batch
+from aioprod.producer.batching.lifecycle cimport complete, land
+from aioprod.producer.batching.sequences cimport Sequences
 from aioprod.producer.meters cimport Meters
 
 

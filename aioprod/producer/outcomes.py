@@ -11,13 +11,6 @@ from aioprod._rights import IDEMPOTENT_WRITE, Right, authorization_error
 from aioprod._user_code import raise_later
 from aioprod.cluster import Node
 from aioprod.cluster.topic_errors import deletion
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch
-from aioprod.core.lifecycle import complete, land, reevaluate, requeue
-from aioprod.core.produce_request import FIRST_WITH_TOPIC_IDS
-from aioprod.core.retry import AMBIGUOUS, Verdict, failure_family, judge
-from aioprod.core.splitting import set_apart, split
-from aioprod.core.states import IN_FLIGHT
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -31,6 +24,13 @@ from aioprod.errors import (
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse
 from aioprod.net.unforeseen import Unforeseen
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.lifecycle import complete, land, reevaluate, requeue
+from aioprod.producer.batching.produce_request import FIRST_WITH_TOPIC_IDS
+from aioprod.producer.batching.retry import AMBIGUOUS, Verdict, failure_family, judge
+from aioprod.producer.batching.splitting import set_apart, split
+from aioprod.producer.batching.states import IN_FLIGHT
 from aioprod.producer.closing import Ending
 from aioprod.producer.completions import Completions
 from aioprod.producer.explain import Explainer, counted
@@ -39,7 +39,7 @@ from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters
 from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.settings import SenderSettings
-from aioprod.producer.transaction_rules import TransactionRules
+from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.types import TopicPartition
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode

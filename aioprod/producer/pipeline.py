@@ -21,14 +21,6 @@ from typing import Any
 from aioprod._user_code import raise_later
 from aioprod.cluster import MetadataUpdate
 from aioprod.config import ProducerConfig
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch, ParkedRecord
-from aioprod.core.batch_events import BatchEvents
-from aioprod.core.drain import end_backoffs
-from aioprod.core.lifecycle import expired, next_expiry, withdraw
-from aioprod.core.parking import withdraw_parked
-from aioprod.core.partition import BrokerQueue, Partition
-from aioprod.core.sequences import Sequences
 from aioprod.errors import AioprodError
 from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
@@ -36,6 +28,14 @@ from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink
 from aioprod.net.settings import ClientSettings
 from aioprod.producer.backpressure import MemoryWaiters
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import Batch, ParkedRecord
+from aioprod.producer.batching.batch_events import BatchEvents
+from aioprod.producer.batching.drain import end_backoffs
+from aioprod.producer.batching.lifecycle import expired, next_expiry, withdraw
+from aioprod.producer.batching.parking import withdraw_parked
+from aioprod.producer.batching.partition import BrokerQueue, Partition
+from aioprod.producer.batching.sequences import Sequences
 from aioprod.producer.completions import HOUSEKEEPING_S, Completions
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.deleted_topics import DeletedTopics
@@ -51,7 +51,7 @@ from aioprod.producer.producer_id import ProducerIdKeeper
 from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.sender import Sender
 from aioprod.producer.settings import accumulator_settings, sender_settings
-from aioprod.producer.transaction_rules import TransactionRules
+from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.producer.unknown_topics import UnknownTopics
 from aioprod.records.compression import Compression
 from aioprod.types import ErrorCallback

@@ -8,8 +8,6 @@ from typing import Final
 
 from aioprod._logger import Logger
 from aioprod._rights import IDEMPOTENT_WRITE, authorization_error
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.lifecycle import set_producer_id
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -24,6 +22,8 @@ from aioprod.messages import InitProducerIdRequest
 from aioprod.messages.init_producer_id import check_identity
 from aioprod.net.client import Client
 from aioprod.net.slow_calls import warn_if_start_is_slow
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.lifecycle import set_producer_id
 
 __all__ = ["ProducerIdKeeper"]
 

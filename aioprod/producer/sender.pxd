@@ -1,14 +1,14 @@
 cimport cython
 
-from aioprod.core.accumulator cimport Accumulator
+from aioprod.producer.batching.accumulator cimport Accumulator
 from aioprod.net.connection cimport BrokerConnection
 from aioprod.net.link cimport BrokerLink
-from aioprod.core.produce_response cimport PlainAnswer, read_plain
-from aioprod.core.batch cimport Batch
-from aioprod.core.partition cimport BrokerQueue
-from aioprod.core.produce_request cimport ProduceEncoder
-from aioprod.core.drain cimport drain
-from aioprod.core.lifecycle cimport compressed
+from aioprod.producer.batching.produce_response cimport PlainAnswer, read_plain
+from aioprod.producer.batching.batch cimport Batch
+from aioprod.producer.batching.partition cimport BrokerQueue
+from aioprod.producer.batching.produce_request cimport ProduceEncoder
+from aioprod.producer.batching.drain cimport drain
+from aioprod.producer.batching.lifecycle cimport compressed
 from aioprod.producer.meters cimport Meters
 from aioprod.producer.outcomes cimport Outcomes
 from aioprod.records.builder cimport RecordBatchBuilder

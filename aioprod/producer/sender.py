@@ -6,18 +6,18 @@ import math
 from collections import deque
 from collections.abc import Callable
 
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch
-from aioprod.core.drain import drain
-from aioprod.core.lifecycle import compressed
-from aioprod.core.partition import BrokerQueue
-from aioprod.core.produce_request import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, ProduceEncoder
-from aioprod.core.produce_response import read_plain
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
 from aioprod.messages.negotiation import ApiVersions
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.drain import drain
+from aioprod.producer.batching.lifecycle import compressed
+from aioprod.producer.batching.partition import BrokerQueue
+from aioprod.producer.batching.produce_request import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, ProduceEncoder
+from aioprod.producer.batching.produce_response import read_plain
 from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.meters import Meters

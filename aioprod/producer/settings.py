@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from aioprod.config import ProducerConfig
-from aioprod.core.accumulator import AccumulatorSettings
+from aioprod.producer.batching.accumulator import AccumulatorSettings
 from aioprod.records.compression import Compression
 
 __all__ = ["SenderSettings", "accumulator_settings", "sender_settings"]

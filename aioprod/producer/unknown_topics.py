@@ -10,16 +10,16 @@ from typing import Final
 from aioprod._error_codes import ErrorCode
 from aioprod.cluster import Metadata
 from aioprod.cluster.topic_errors import topic_error
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import ParkedRecord
-from aioprod.core.parking import evict_first, evict_overdue, move_on
-from aioprod.core.partition import Topic
 from aioprod.errors import (
     AioprodError,
     MetadataTimeoutError,
     UnknownTopicError,
 )
 from aioprod.net.waiters import Waiters
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import ParkedRecord
+from aioprod.producer.batching.parking import evict_first, evict_overdue, move_on
+from aioprod.producer.batching.partition import Topic
 from aioprod.producer.completions import Completions
 from aioprod.producer.guard import Guard
 

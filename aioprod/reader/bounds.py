@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from aioprod.calls.session import Session, check_topic_name
 from aioprod.errors import BrokerError, ConfigError, ErrorCode
-from aioprod.net.session import Session, check_topic_name
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of
 from aioprod.types import Timestamp, TopicPartition
 

@@ -9,13 +9,13 @@ from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from aioprod.calls.leaders import Answer, LeaderRequests
 from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchPartition, FetchTopic, ForgottenTopic, PartitionData
 from aioprod.reader.consumed_records import ConsumedRecords
 from aioprod.reader.fetch_session import NO_SESSION_EPOCH, FetchSession, Plan
-from aioprod.reader.leaders import Answer, LeaderRequests
 from aioprod.reader.naming import Naming
 from aioprod.reader.position import ENDLESS, Position
 from aioprod.reader.settings import ReaderConfig

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from aioprod.calls.leaders import LeaderRequests, PendingPartition
+from aioprod.calls.session import Session
 from aioprod.errors import ConfigError, ErrorCode, ProtocolError
 from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse
 from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from aioprod.net.session import Session
-from aioprod.reader.leaders import LeaderRequests, PendingPartition
 from aioprod.reader.settings import ISOLATION_LEVELS
 from aioprod.types import Timestamp, TopicPartition
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from aioprod.calls.leaders import PendingPartition
 from aioprod.cluster import Cluster
-from aioprod.reader.leaders import PendingPartition
 
 __all__ = ["ENDLESS", "Position"]
 

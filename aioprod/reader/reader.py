@@ -8,15 +8,15 @@ from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from aioprod.calls.leaders import LeaderRequests
+from aioprod.calls.session import Session, SessionUser
 from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, BrokerError, ErrorCode
 from aioprod.messages import FetchRequest, FetchResponse
-from aioprod.net.session import Session, SessionUser
 from aioprod.reader.arrow_rows import ARROW_ROWS, ArrowRows, check_arrow, opened
 from aioprod.reader.bounds import Bound, Selection
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import FetchedBatch, Fetching, answer_size_max, decompressed, out_of_range
-from aioprod.reader.leaders import LeaderRequests
 from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
 from aioprod.reader.position import Position
 from aioprod.reader.settings import ReaderConfig, isolation_level

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from uuid import UUID
 
+from aioprod.calls.broker_errors import named
+from aioprod.calls.session import Session
 from aioprod.errors import AioprodError, BrokerError, ConfigError, ErrorCode, UnknownTopicError
-from aioprod.net.broker_errors import named
-from aioprod.net.session import Session
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up
 from aioprod.spark import worker
 from aioprod.spark.source.options import Limit, SourceOptions

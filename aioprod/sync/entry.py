@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from aioprod.core.budget import MemoryRequest
 from aioprod.producer import native
+from aioprod.producer.batching.budget import MemoryRequest
 from aioprod.producer.failure import rebuilt
 from aioprod.records.cursor import EncodedRecord
 from aioprod.types import ProducerRecord

@@ -7,9 +7,9 @@ from threading import RLock
 from typing import Any, Final
 
 from aioprod.cluster.names import topic_name_error
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.budget import MemoryBudget, MemoryRequest, record_too_large
 from aioprod.errors import BufferFullError, InvalidTopicError
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.budget import MemoryBudget, MemoryRequest, record_too_large
 from aioprod.producer.clock import Clock
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index
 from aioprod.records.bounds import loose_bound, record_size_bound

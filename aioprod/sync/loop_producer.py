@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from aioprod.config import ProducerConfig
-from aioprod.core.budget import MemoryBudget, MemoryRequest
-from aioprod.producer import Producer, producer
+from aioprod.producer import Producer
+from aioprod.producer.batching.budget import MemoryBudget, MemoryRequest
 from aioprod.producer.preparation import Preparation
+from aioprod.producer.producer_calls import ProducerCalls
 from aioprod.sync.call import Call
 from aioprod.sync.entry import Entry
 from aioprod.sync.inbox import Inbox
@@ -25,7 +26,7 @@ class LoopProducer(Producer):
     __slots__ = ()
 
     def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None) -> None:
-        producer.Producer.__init__(self, config, on_error)
+        ProducerCalls.__init__(self, config, on_error)
 
     @property
     def preparation(self) -> Preparation:

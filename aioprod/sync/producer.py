@@ -17,9 +17,9 @@ from aioprod.errors import AioprodError, ConfigError, InvalidRecordError, Produc
 from aioprod.net.settings import client_id_of
 from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.explain import counted
-from aioprod.producer.facade import all_options
 from aioprod.producer.preparation import seconds
-from aioprod.producer.producer import record_of
+from aioprod.producer.producer import all_options
+from aioprod.producer.producer_calls import record_of
 from aioprod.sync import processes
 from aioprod.sync.entry import Entry
 from aioprod.sync.inbox import Inbox

@@ -220,7 +220,7 @@ def _seed() -> None:
     """Seed the sticky partitioner: two batches in a row for the same partition take two requests."""
     if find_spec("aioprod.producer.environment"):
         environment = import_module("aioprod.producer.environment").Environment
-        vars(import_module("aioprod.producer.producer"))["Environment"] = lambda: environment(random=Random(SEED))
+        vars(import_module("aioprod.producer.producer_calls"))["Environment"] = lambda: environment(random=Random(SEED))
     else:  # a base commit before that
         vars(import_module("aioprod.producer.engine"))["Random"] = lambda: Random(SEED)
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from aioprod.arrow.columns import BytesColumn
 from aioprod.arrow.interface import ArrowArray, Field, open_source
-from aioprod.core.batch import Run
-from aioprod.core.bulk_columns import BulkColumns, RecordColumns
 from aioprod.errors import AioprodError, InvalidRecordError, UnknownTopicError
+from aioprod.producer.batching.batch import Run
+from aioprod.producer.batching.bulk_columns import BulkColumns, RecordColumns
 from aioprod.producer.bulk.arrow_schema import ArrowSchema
 from aioprod.types import TopicPartition
 from tests.support.accumulators import Harness

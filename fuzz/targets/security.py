@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from aioprod.config._jaas import parse_jaas
-from aioprod.core.login import Login
-from aioprod.core.sasl.claims import describe_token
-from aioprod.core.sasl.mechanism import Steps
-from aioprod.core.sasl.oauthbearer import oauthbearer
-from aioprod.core.sasl.plain import plain
-from aioprod.core.sasl.scram import Scram
 from aioprod.messages import SaslAuthenticateResponse, SaslHandshakeResponse
+from aioprod.net.protocol.login import Login
+from aioprod.net.protocol.sasl.claims import describe_token
+from aioprod.net.protocol.sasl.mechanism import Steps
+from aioprod.net.protocol.sasl.oauthbearer import oauthbearer
+from aioprod.net.protocol.sasl.plain import plain
+from aioprod.net.protocol.sasl.scram import Scram
 from aioprod.net.tls.certificates import certificates_in, has_private_key, tidy_pem, validity
 
 __all__ = ["jaas", "jaas_seeds", "login", "login_seeds", "pem", "pem_seeds", "token_seeds", "tokens"]

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, cast
 
-from aioprod.core.connection import Connection
 from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ProtocolError
 from aioprod.messages import FetchRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.events import ConnectionOwner
+from aioprod.net.protocol.connection import Connection
 from aioprod.wire.frame import encode_response
 from aioprod.wire.schema import Request, Response
 from fuzz.targets.streams import FRAME_SIZE_MAX, VERSIONS_ANSWER, chunks

@@ -7,10 +7,6 @@ from functools import cache
 from typing import NamedTuple
 from uuid import UUID
 
-from aioprod.core.batch import Batch
-from aioprod.core.connection import Connection, Phase
-from aioprod.core.produce_request import FIRST_WITH_TOPIC_IDS
-from aioprod.core.produce_response import read_plain
 from aioprod.errors import BrokerError, ProtocolError
 from aioprod.messages import (
     ApiVersionsResponse,
@@ -23,6 +19,10 @@ from aioprod.messages import (
 from aioprod.messages.api_versions import ApiVersion
 from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
 from aioprod.messages.registry import REQUESTS
+from aioprod.net.protocol.connection import Connection, Phase
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.produce_request import FIRST_WITH_TOPIC_IDS
+from aioprod.producer.batching.produce_response import read_plain
 from aioprod.wire.codec import decode, encode
 from aioprod.wire.frame import encode_response
 from aioprod.wire.schema import AnyRequest

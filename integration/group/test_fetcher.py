@@ -15,11 +15,11 @@ from confluent_kafka.admin import AdminClient
 
 from aioprod import Producer, TopicPartition
 from aioprod.admin import Admin
+from aioprod.calls.coordinator import Coordinator
+from aioprod.calls.session import Session
 from aioprod.errors import BrokerError, ErrorCode
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.offsets import commit_offsets, start_offsets
-from aioprod.net import Coordinator
-from aioprod.net.session import Session
 from aioprod.reader import Reader, ReaderConfig
 from aioprod.reader.fetching import answer_size_max
 from aioprod.reader.offsets import EARLIEST, LATEST

@@ -43,10 +43,10 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
 
 
 class Call:
-    """A bulk call of one build, as the core sees it."""
+    """A bulk call of one build, as the accumulator sees it."""
 
     def __init__(self, build: Build) -> None:
-        self._run = build["aioprod.core.batch"].Run
+        self._run = build["aioprod.producer.batching.batch"].Run
         self.topics: list[str] = []
         self.said: list[object] = []
 
@@ -98,7 +98,9 @@ def test_rows(batch: pa.RecordBatch, custom: bool, batch_size: int, room: int, s
         refusals = {"refused": errors.UnknownTopicError("refused")}
         columns = schema.columns(chunk.array)
         start = min(skipped, columns.length)
-        rows = build["aioprod.core.bulk_columns"].BulkColumns(bulk, columns, start, columns.length, 7, refusals)
+        rows = build["aioprod.producer.batching.bulk_columns"].BulkColumns(
+            bulk, columns, start, columns.length, 7, refusals
+        )
         rows.timestamp = 1000
         log: list[object] = []
         granted = False

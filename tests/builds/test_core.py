@@ -78,12 +78,14 @@ class Driver:
 
     def lines(self, text: bytes, partition: int) -> object:
         headers = self.build["aioprod.records.headers"].NO_HEADERS
-        lines = self.build["aioprod.core.lines"].lines_of(text)
+        lines = self.build["aioprod.producer.batching.lines"].lines_of(text)
         return list(lines), lines.size, self.bulk(lines, None, partition, headers)
 
     def bulk(self, values: Any, keys: list[Any] | None, partition: int, headers: bytes) -> object:
         calls = Calls(self.build)
-        part = self.build["aioprod.core.bulk_values"].BulkValues(calls, values, keys, headers, 1000, partition, 5)
+        part = self.build["aioprod.producer.batching.bulk_values"].BulkValues(
+            calls, values, keys, headers, 1000, partition, 5
+        )
         topic = self.accumulator.topic("t", self.now)
         whole = part.append(self.accumulator, topic, self.now, False)
         return whole, part.at, part.accepted, part.needed, list(part.places), calls.said
@@ -92,12 +94,12 @@ class Driver:
         if not self.places:
             return None
         place, waiter = self.places[number % len(self.places)]
-        if not isinstance(place, self.build["aioprod.core.batch"].Batch):
+        if not isinstance(place, self.build["aioprod.producer.batching.batch"].Batch):
             return "parked"
-        return self.build["aioprod.core.lifecycle"].withdraw(self.accumulator, place, waiter, self.now)
+        return self.build["aioprod.producer.batching.lifecycle"].withdraw(self.accumulator, place, waiter, self.now)
 
     def drain(self, node_id: int, size_max: int, unfinished: bool) -> object:
-        self.build["aioprod.core.drain"].end_backoffs(self.accumulator, self.now)
+        self.build["aioprod.producer.batching.drain"].end_backoffs(self.accumulator, self.now)
         batches = self.harness.drain(node_id, now=self.now, size_max=size_max, unfinished=unfinished)
         for batch in batches:
             if not batch.sealed:
@@ -113,7 +115,7 @@ class Driver:
         return self.held()
 
     def again(self, number: int, delay_s: float) -> object:
-        lifecycle = self.build["aioprod.core.lifecycle"]
+        lifecycle = self.build["aioprod.producer.batching.lifecycle"]
         if number < len(self.on_the_way):
             batch = self.on_the_way.pop(number)
             assert lifecycle.land(self.accumulator, batch, self.now)
@@ -121,16 +123,16 @@ class Driver:
         return self.held()
 
     def divide(self, number: int, in_halves: bool) -> object:
-        module = self.build["aioprod.core.splitting"]
+        module = self.build["aioprod.producer.batching.splitting"]
         if number < len(self.on_the_way) and self.on_the_way[number].builder.count > 1:
             batch = self.on_the_way.pop(number)
-            assert self.build["aioprod.core.lifecycle"].land(self.accumulator, batch, self.now)
+            assert self.build["aioprod.producer.batching.lifecycle"].land(self.accumulator, batch, self.now)
             if in_halves:
                 module.split(self.accumulator, batch, self.now)
             else:
                 culprits = module.set_apart(self.accumulator, batch, [0], self.now)
-                self.build["aioprod.core.lifecycle"].complete(self.accumulator, culprits, self.now)
-                self.build["aioprod.core.lifecycle"].release(self.accumulator, culprits)
+                self.build["aioprod.producer.batching.lifecycle"].complete(self.accumulator, culprits, self.now)
+                self.build["aioprod.producer.batching.lifecycle"].release(self.accumulator, culprits)
         return self.held()
 
     def leaders(self, leaders: dict[int, int]) -> object:
@@ -140,7 +142,9 @@ class Driver:
 
     def flush(self) -> object:
         done: list[bool] = []
-        barrier = self.build["aioprod.core.lifecycle"].flush(self.accumulator, [], self.now, lambda: done.append(True))
+        barrier = self.build["aioprod.producer.batching.lifecycle"].flush(
+            self.accumulator, [], self.now, lambda: done.append(True)
+        )
         return done, barrier.pending
 
     def wait(self, size: int) -> object:
@@ -192,7 +196,7 @@ class Calls:
     """A bulk call that keeps what it hears."""
 
     def __init__(self, build: Build) -> None:
-        self._run = build["aioprod.core.batch"].Run
+        self._run = build["aioprod.producer.batching.batch"].Run
         self._error = build["aioprod.errors"].SerializationError
         self.said: list[object] = []
 

@@ -15,9 +15,9 @@ import pytest
 
 from aioprod.cli.__main__ import main
 from aioprod.cli.produce import chunks
-from aioprod.core.bulk_values import BYTES_PER_TURN
 from aioprod.errors import ErrorCode
 from aioprod.messages import InitProducerIdRequest, ProduceRequest
+from aioprod.producer.batching.bulk_values import BYTES_PER_TURN
 from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from tests.support.programs import program

@@ -29,7 +29,6 @@ from aiokafka.structs import TopicPartition as TheirPlace
 
 from aioprod.compat.aiokafka import AIOKafkaProducer, TopicPartition, install, settings
 from aioprod.compat.aiokafka.deliveries import BatchDelivery
-from aioprod.core.batch import Run
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -42,6 +41,7 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.messages import EndTxnRequest, ProduceRequest
+from aioprod.producer.batching.batch import Run
 from aioprod.producer.failure import Failure
 from aioprod.records.layout import HEADER
 from aioprod.testing import Acl, FakeCluster, Security

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from aioprod.core import transactions
 from aioprod.group.classic import states as classic_states
+from aioprod.producer.transactions import states as transactions
 from tests.support.snippets import ROOT
 
 DIAGRAMS: Final[dict[str, tuple[str, Callable[[], str]]]] = {

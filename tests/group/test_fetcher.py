@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from aioprod.calls.session import Session
 from aioprod.errors import ConfigError, SerializationError, UsageError
 from aioprod.group.fetcher import Fetcher
 from aioprod.messages import FetchRequest, ListOffsetsRequest
-from aioprod.net.session import Session
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType

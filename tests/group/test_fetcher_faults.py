@@ -69,7 +69,7 @@ async def test_it_waits_for_a_leader_as_long_as_it_takes() -> None:
 
 
 async def test_a_broker_that_hangs_is_left_when_others_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aioprod.reader.leaders._REFRESH_S", 0.01)
+    monkeypatch.setattr("aioprod.calls.leaders._REFRESH_S", 0.01)
     async with FakeCluster(2) as brokers, running_fetcher(brokers) as fetcher:
         for partition in brokers.create_topic(TOPIC, 3).partitions:
             fill(partition, 2)

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from aioprod.calls.coordinator import Coordinator
+from aioprod.calls.session import Session
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -18,8 +20,6 @@ from aioprod.errors import (
 )
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest
-from aioprod.net import Coordinator
-from aioprod.net.session import Session
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.groups import Committed, FakeGroup

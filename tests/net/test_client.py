@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from aioprod.cluster import MetadataUpdate
-from aioprod.core.backoff import Backoff
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -23,6 +22,7 @@ from aioprod.messages import (
 )
 from aioprod.messages.create_topics import CreatableTopic
 from aioprod.net import ClientListener
+from aioprod.net.protocol.backoff import Backoff
 from aioprod.testing import FakeCluster
 from aioprod.wire.codec import encode
 from tests.support.clients import Clock, Listener, new_client, running_client

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from aioprod.core.connection import Connection
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -19,6 +18,7 @@ from aioprod.messages import (
     ProduceResponse,
 )
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.protocol.connection import Connection
 from aioprod.testing import FakeCluster
 from aioprod.wire.buffer import Buffer
 from tests.support.clients import Clock

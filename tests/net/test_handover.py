@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from aioprod.config import ClientConfig
-from aioprod.core.backoff import Backoff
 from aioprod.errors import AuthenticationError, BrokerConnectionError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, SaslHandshakeRequest
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.link import LinkState
+from aioprod.net.protocol.backoff import Backoff
 from aioprod.testing import FakeCluster, Security
 from tests.support.links import ALL, Bench, bench, node_of
 

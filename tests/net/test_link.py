@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from aioprod.cluster import Node
-from aioprod.core.backoff import Backoff
 from aioprod.errors import BrokerConnectionError, RequestTimedOutError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest
 from aioprod.net import dialing
 from aioprod.net.link import LinkState
+from aioprod.net.protocol.backoff import Backoff
 from aioprod.testing import FakeCluster
 from tests.support.links import ALL, bench, dead_node, node_of
 

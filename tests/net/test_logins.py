@@ -15,11 +15,11 @@ import pytest
 
 from aioprod import OAuthToken
 from aioprod.config import ClientConfig, SecurityConfig, credentials_of
-from aioprod.core.sasl.claims import describe_token
 from aioprod.errors import AuthenticationError, ConfigError, RequestTimedOutError
 from aioprod.messages import SaslAuthenticateRequest
 from aioprod.net.login.logins import Logins, PasswordLogins, TokenLogins, refresh_at
 from aioprod.net.login.token_sources import ProvidedTokens
+from aioprod.net.protocol.sasl.claims import describe_token
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
 from aioprod.testing.security import unsecured_token

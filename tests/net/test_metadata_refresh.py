@@ -7,10 +7,10 @@ import pytest
 
 from aioprod.cluster import Node
 from aioprod.cluster.metadata import PARTITIONS_AT_ONCE
-from aioprod.core.backoff import Backoff
 from aioprod.errors import ErrorCode, MetadataTimeoutError, RequestTimedOutError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, MetadataResponse
 from aioprod.net import metadata_refresh
+from aioprod.net.protocol.backoff import Backoff
 from aioprod.net.settings import Address
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition

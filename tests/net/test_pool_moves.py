@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from aioprod.core.backoff import Backoff
 from aioprod.errors import BrokerConnectionError
 from aioprod.messages import ApiVersionsRequest, ListOffsetsRequest, MetadataRequest
 from aioprod.net.link import LinkState
+from aioprod.net.protocol.backoff import Backoff
 from aioprod.testing import FakeCluster
 from tests.support.links import ALL, bench, dead_node, node_of
 

@@ -14,10 +14,10 @@ import pytest
 
 from aioprod import OAuthToken
 from aioprod.config import ClientConfig
-from aioprod.core.backoff import Backoff
 from aioprod.errors import AuthenticationError, BrokerConnectionError, TlsError
 from aioprod.messages import ApiVersionsRequest, MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
 from aioprod.net.link import LinkState
+from aioprod.net.protocol.backoff import Backoff
 from aioprod.testing import FakeCluster, Security
 from aioprod.testing.security import MECHANISMS, unsecured_token
 from tests.support.clients import Clock, running_client

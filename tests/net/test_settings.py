@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 from aioprod.config import ClientConfig, ProducerConfig
-from aioprod.core.backoff import Backoff
+from aioprod.net.protocol.backoff import Backoff
 from aioprod.net.settings import ClientSettings, software_version
 
 KIP_511 = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

@@ -23,12 +23,12 @@ import pytest
 
 from aioprod import Producer, ProducerConfig
 from aioprod.config import ClientConfig
-from aioprod.core.sasl.token_endpoint import request_by_secret
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.messages import SaslAuthenticateRequest
 from aioprod.net.login.http_post import _explained
 from aioprod.net.login.logins import TokenLogins
 from aioprod.net.login.token_endpoint import EndpointTokens
+from aioprod.net.protocol.sasl.token_endpoint import request_by_secret
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
 from aioprod.oauth_token import OAuthToken

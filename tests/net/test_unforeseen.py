@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
+from aioprod.calls.coordinator import Coordinator
 from aioprod.config import ClientConfig
 from aioprod.errors import AioprodError, AuthenticationError, BrokerConnectionError, ErrorCode
 from aioprod.group import Member
 from aioprod.group.classic.membership import ClassicMembership
 from aioprod.group.kip848.membership import ConsumerMembership
 from aioprod.messages import InitProducerIdRequest, MetadataRequest, MetadataResponse
-from aioprod.net import Client, ClientSettings, Coordinator, addresses, connection, link, transport
+from aioprod.net import Client, ClientSettings, addresses, connection, link, transport
 from aioprod.net.handover import Handover
 from aioprod.net.login.reauthentication import LoginSession
 from aioprod.net.unforeseen import Unforeseen

@@ -16,9 +16,9 @@ LISTED = {(logger, level) for logger, levels in ROWS for level in levels.split("
 
 LEVELS = {"info": "INFO", "warning": "WARNING", "error": "ERROR", "exception": "ERROR"}
 ROOMS = (
+    "calls",
     "compat",
     "config",
-    "core",
     "group",
     "interceptors.py",
     "net",

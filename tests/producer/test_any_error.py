@@ -13,14 +13,14 @@ import pytest
 from aioprod import Producer, ProducerRecord, RecordMetadata
 from aioprod._build import COMPILED
 from aioprod._logger import Logger
-from aioprod.core.batch import Batch
-from aioprod.core.budget import MemoryBudget
-from aioprod.core.buffer_pool import BufferPool
-from aioprod.core.partition import Topic
-from aioprod.core.produce_request import ProduceEncoder
-from aioprod.core.sequences import Sequences
 from aioprod.errors import AioprodError, ErrorCode, ProducerClosedError
 from aioprod.messages import ProduceRequest
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.budget import MemoryBudget
+from aioprod.producer.batching.buffer_pool import BufferPool
+from aioprod.producer.batching.partition import Topic
+from aioprod.producer.batching.produce_request import ProduceEncoder
+from aioprod.producer.batching.sequences import Sequences
 from aioprod.producer.bulk.call import Bulk
 from aioprod.producer.completion import Completion
 from aioprod.producer.completions import Completions

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioprod import TopicPartition
-from aioprod.core.batch import Run
 from aioprod.errors import InvalidRecordError, RejectedError, SerializationError
+from aioprod.producer.batching.batch import Run
 from aioprod.producer.bulk.call import Bulk, chunks, per_record, same_headers
 from aioprod.producer.failure import Failure
 

@@ -11,10 +11,10 @@ import pytest
 
 from aioprod import TopicPartition
 from aioprod._line_limit import LINES_MAX, WINDOW_S
-from aioprod.core.batch import Batch
-from aioprod.core.partition import Partition, Topic
 from aioprod.errors import ErrorCode, ProducerFencedError
 from aioprod.messages import MetadataRequest, ProduceRequest
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.partition import Partition, Topic
 from aioprod.producer.logs.event_log import PARTITIONS_MAX, PAUSE_S, EventLog
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.routing.sticky import StickyChoice

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from aioprod import Producer, TopicPartition
-from aioprod.core.transactions import TransactionState
 from aioprod.errors import ErrorCode, UsageError
 from aioprod.messages import AddPartitionsToTxnRequest, ApiVersionsRequest, MetadataRequest, ProduceRequest
+from aioprod.producer.transactions.states import TransactionState
 from aioprod.testing import FakeCluster
 from tests.support.codec_gate import codec_gate
 from tests.support.producers import ShiftedClock, new_producer, pass_time, running, turns, until

@@ -23,7 +23,7 @@ from aioprod.errors import (
 from aioprod.messages import MetadataRequest
 from aioprod.producer.guard import Guard, State
 from aioprod.producer.guard import _after_fork as after_fork_in_child
-from aioprod.producer.transaction_rules import TransactionRules
+from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.testing import FakeCluster
 from tests.support.producers import Spy, left_over, new_producer, running, turns
 

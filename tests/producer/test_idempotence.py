@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from aioprod.core.sequences import EPOCH_MAX
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -22,6 +21,7 @@ from aioprod.errors import (
     UnsupportedVersionError,
 )
 from aioprod.messages import InitProducerIdRequest, ProduceRequest
+from aioprod.producer.batching.sequences import EPOCH_MAX
 from aioprod.records.parser import parse_batches
 from aioprod.testing.fake import FakeCluster
 from tests.support.dead_addresses import dead_address

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from aioprod import GroupMetadata, TopicPartition
-from aioprod.core.transactions import TransactionState
 from aioprod.errors import (
     BrokerError,
     ErrorCode,
@@ -26,6 +25,7 @@ from aioprod.messages import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
+from aioprod.producer.transactions.states import TransactionState
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.transactions import State
 from tests.support.producers import ShiftedClock, pass_time, turns, until

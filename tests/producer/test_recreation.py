@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from aioprod import Producer, TopicPartition
-from aioprod.core.batch import Batch
 from aioprod.errors import DeliveryError, ErrorCode, NotSentError, TransactionAbortedError
 from aioprod.messages import MetadataRequest, ProduceRequest
+from aioprod.producer.batching.batch import Batch
 from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, pass_time, running, turns, until
 

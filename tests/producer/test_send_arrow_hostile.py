@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from aioprod.arrow.interface import open_source
-from aioprod.core.bulk_columns import BulkColumns
 from aioprod.errors import InvalidRecordError, InvalidTopicError, RecordTooLargeError
 from aioprod.messages import ProduceRequest
+from aioprod.producer.batching.bulk_columns import BulkColumns
 from aioprod.producer.bulk.arrow_schema import ArrowSchema
 from aioprod.producer.bulk.call import Bulk
 from aioprod.testing import FakeCluster

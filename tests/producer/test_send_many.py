@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from aioprod import TopicPartition
-from aioprod.core.lines import lines_of
 from aioprod.errors import (
     BufferFullError,
     DeliveryError,
@@ -22,6 +21,7 @@ from aioprod.errors import (
     SerializationError,
 )
 from aioprod.messages import MetadataRequest, ProduceRequest
+from aioprod.producer.batching.lines import lines_of
 from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake import FakeTopic

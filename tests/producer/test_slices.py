@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from aioprod import ProducerConfig
-from aioprod.core.lifecycle import complete, land
 from aioprod.errors import NotSentError
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import Counter
 from aioprod.producer.backpressure import MemoryWaiters
+from aioprod.producer.batching.lifecycle import complete, land
 from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import INLINE_S
 from aioprod.producer.meters import Meters
@@ -22,7 +22,7 @@ from aioprod.producer.outcomes import FAILED_PER_TURN
 from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.sender import RAW_BATCHES, TURN_S, Sender
 from aioprod.producer.settings import sender_settings
-from aioprod.producer.transaction_rules import TransactionRules
+from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.records.compression import Compression, inline_size
 from aioprod.testing import FakeCluster
 from tests.support.accumulators import Harness

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from aioprod import Member, OffsetAndMetadata, Producer, TopicPartition, TransactionSession
-from aioprod.core.transactions import TransactionState
 from aioprod.errors import (
     FlushTimeoutError,
     RequestTimedOutError,
@@ -21,6 +20,7 @@ from aioprod.messages import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
+from aioprod.producer.transactions.states import TransactionState
 from aioprod.testing import FakeCluster
 from tests.support.producers import running, turns, until
 from tests.support.simulated import in_simulated_time

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
-from aioprod.core.transactions import TransactionState
 from aioprod.errors import ErrorCode, ProducerFencedError, TransactionAbortedError
 from aioprod.messages import (
     AddPartitionsToTxnRequest,
@@ -19,6 +18,7 @@ from aioprod.messages import (
     InitProducerIdRequest,
     ProduceRequest,
 )
+from aioprod.producer.transactions.states import TransactionState
 from aioprod.testing import FakeCluster
 from tests.support.transactions import state_of, transacting, values
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from aioprod import TopicPartition
-from aioprod.core.transactions import TransactionState
 from aioprod.errors import (
     BrokerError,
     ErrorCode,
@@ -27,6 +26,7 @@ from aioprod.messages import (
     TxnOffsetCommitRequest,
 )
 from aioprod.producer.compressor import INLINE_S
+from aioprod.producer.transactions.states import TransactionState
 from aioprod.records.compression import Compression, inline_size
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.transactions import State
@@ -228,7 +228,7 @@ async def test_offsets_that_may_have_been_added(arrives: bool, number: int) -> N
 async def test_a_partition_without_records_that_may_have_been_added(
     explicit: FakeCluster, monkeypatch: pytest.MonkeyPatch, arrives: bool
 ) -> None:
-    monkeypatch.setattr("aioprod.producer.transactions.runner.PATIENCE_S", 0.05)
+    monkeypatch.setattr("aioprod.producer.transactions.manager.PATIENCE_S", 0.05)
     async with transacting(explicit) as producer:
         await producer.begin_transaction()
         loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

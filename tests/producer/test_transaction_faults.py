@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from aioprod import TopicPartition
-from aioprod.core.transactions import TransactionState
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -34,6 +33,7 @@ from aioprod.messages import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
+from aioprod.producer.transactions.states import TransactionState
 from aioprod.testing import FakeCluster
 from aioprod.wire.schema import AnyRequest
 from tests.support.producers import Outcomes, begin, new_producer, turns, until

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from aioprod import TopicPartition
-from aioprod.core.transactions import TransactionState
 from aioprod.errors import (
     AioprodError,
     BrokerError,
@@ -27,7 +26,8 @@ from aioprod.messages import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
-from aioprod.producer.transactions import runner
+from aioprod.producer.transactions import manager
+from aioprod.producer.transactions.states import TransactionState
 from aioprod.testing import FakeCluster
 from tests.support.producers import begin, new_producer, turns, until
 from tests.support.simulated import in_simulated_time
@@ -39,7 +39,7 @@ S = TransactionState
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What goes on in the background loses patience soon."""
-    monkeypatch.setattr(runner, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(manager, "PATIENCE_S", 0.05)
 
 
 @pytest.mark.usefixtures("hasty")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from aioprod import TopicPartition
-from aioprod.core.transactions import TransactionState
 from aioprod.errors import (
     AuthorizationError,
     ErrorCode,
@@ -27,6 +26,7 @@ from aioprod.messages import (
     TxnOffsetCommitRequest,
 )
 from aioprod.messages.produce import BatchIndexAndErrorMessage
+from aioprod.producer.transactions.states import TransactionState
 from aioprod.testing import FakeCluster
 from aioprod.wire.schema import AnyRequest
 from tests.support.producers import turns, until

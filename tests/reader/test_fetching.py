@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aioprod.calls.leaders import Answer, LeaderRequests
 from aioprod.cluster import Cluster, Node, PartitionInfo
 from aioprod.errors import AioprodError, CorruptRecordError, ErrorCode, ProtocolError
 from aioprod.messages import FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, PartitionData
 from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, decompressed
-from aioprod.reader.leaders import Answer, LeaderRequests
 from aioprod.reader.position import ENDLESS, Position
 from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, decompress

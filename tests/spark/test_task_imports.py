@@ -10,7 +10,7 @@ import pytest
 FOR_MEMBERS = {"aioprod.group.member", "aioprod.group.runner", "aioprod.group.classic.membership"}
 FOR_DRIVERS = {"aioprod.admin", "aioprod.spark.transactions.transaction", "aioprod.spark.transactions.query"}
 READS = {"aioprod.reader.reader", "aioprod.reader.fetching"}
-WRITES = {"aioprod.producer.producer", "aioprod.core.accumulator"}
+WRITES = {"aioprod.producer.producer_calls", "aioprod.producer.batching.accumulator"}
 PICTURES = {"matplotlib", "rich"}
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
-from aioprod.core.accumulator import Accumulator, AccumulatorSettings
-from aioprod.core.batch import Batch, ParkedRecord
-from aioprod.core.batch_events import BatchEvents
-from aioprod.core.drain import drain
-from aioprod.core.lifecycle import complete, land, release
-from aioprod.core.parking import move_on
-from aioprod.core.partition import BrokerQueue, Partition, Topic
-from aioprod.core.sequences import Sequences
 from aioprod.errors import AioprodError
+from aioprod.producer.batching.accumulator import Accumulator, AccumulatorSettings
+from aioprod.producer.batching.batch import Batch, ParkedRecord
+from aioprod.producer.batching.batch_events import BatchEvents
+from aioprod.producer.batching.drain import drain
+from aioprod.producer.batching.lifecycle import complete, land, release
+from aioprod.producer.batching.parking import move_on
+from aioprod.producer.batching.partition import BrokerQueue, Partition, Topic
+from aioprod.producer.batching.sequences import Sequences
 from aioprod.records.headers import NO_HEADERS
 from aioprod.routing.partitioners import Partitioner
 from tests.support.metadata_answers import broker, new_metadata, partition, response, topic

@@ -9,9 +9,9 @@ from random import Random
 from typing import Any
 
 from aioprod.cluster import MetadataUpdate
-from aioprod.core.backoff import Backoff
 from aioprod.errors import AioprodError
 from aioprod.net import BrokerLink, Client, ClientListener, ClientSettings
+from aioprod.net.protocol.backoff import Backoff
 
 FAST = Backoff(0.001, 0.01)
 

@@ -7,11 +7,11 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from aioprod.core.connection import Connection
 from aioprod.errors import AioprodError
 from aioprod.messages import MetadataRequest
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.events import ConnectionOwner
+from aioprod.net.protocol.connection import Connection
 from aioprod.net.settings import ClientSettings
 from aioprod.net.transport import open_connection
 from aioprod.testing import FakeCluster

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from aioprod.calls.session import Session
 from aioprod.group.fetcher import Fetcher
-from aioprod.net.session import Session
 from aioprod.reader.fetching import answer_size_max
 from aioprod.reader.settings import ReaderConfig
 from aioprod.testing import FakeCluster

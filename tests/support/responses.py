@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aioprod.core.connection import Connection, Exchange
+from aioprod.net.protocol.connection import Connection, Exchange
 
 __all__ = ["responses"]
 

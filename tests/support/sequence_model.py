@@ -12,21 +12,21 @@ from types import SimpleNamespace
 
 from aioprod import ProducerConfig
 from aioprod._error_codes import ErrorCode
-from aioprod.core.batch import Batch
-from aioprod.core.batch_events import BatchEvents
-from aioprod.core.drain import drain
-from aioprod.core.lifecycle import expired, release, set_producer_id
-from aioprod.core.sequences import Sequences
 from aioprod.errors import BrokerConnectionError, DeliveryError, UnknownOutcomeError
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse
 from aioprod.net.unforeseen import Unforeseen
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.batch_events import BatchEvents
+from aioprod.producer.batching.drain import drain
+from aioprod.producer.batching.lifecycle import expired, release, set_producer_id
+from aioprod.producer.batching.sequences import Sequences
 from aioprod.producer.failure import Failure
 from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import Outcomes
 from aioprod.producer.settings import sender_settings
-from aioprod.producer.transaction_rules import TransactionRules
+from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.records.parser import parse_batches
 from aioprod.wire.codec import encode
 from tests.support.accumulators import Harness

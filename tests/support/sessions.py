@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, Final
 
+from aioprod.calls.session import Session
 from aioprod.config import SessionConfig
-from aioprod.net.session import Session
 from aioprod.reader import Reader
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord

@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from aioprod import Producer
-from aioprod.core.transactions import TransactionState
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -19,6 +18,7 @@ from aioprod.messages import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
+from aioprod.producer.transactions.states import TransactionState
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.transactions import COMPLETING
 from tests.support.producers import running, until

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from aioprod.cli.produce.formats import Row, Rows
-from aioprod.core.bulk_values import BYTES_PER_TURN
-from aioprod.core.lines import Lines
 from aioprod.errors import AioprodError, BufferFullError
 from aioprod.producer import Producer
+from aioprod.producer.batching.bulk_values import BYTES_PER_TURN
+from aioprod.producer.batching.lines import Lines
 from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
 from aioprod.records.headers import encode_headers
 from aioprod.types import Headers, ProducerRecord, RecordMetadata, SendResult, TopicPartition

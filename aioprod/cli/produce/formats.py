@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from aioprod.cli.produce.chunks import read_blocks
-from aioprod.core.lines import Lines, lines_of
 from aioprod.errors import InvalidRecordError
+from aioprod.producer.batching.lines import Lines, lines_of
 from aioprod.types import Headers
 
 __all__ = ["CONVERSIONS", "FORMATS", "Format", "Row", "Rows", "rows_of"]

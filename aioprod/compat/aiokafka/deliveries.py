@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from aioprod.compat.aiokafka.structs import RecordMetadata, TopicPartition
 from aioprod.compat.aiokafka.translation import kafka_error
-from aioprod.core.batch import Run
 from aioprod.errors import AioprodError
+from aioprod.producer.batching.batch import Run
 from aioprod.producer.callbacks import UNWATCHED
 from aioprod.producer.failure import Failure, is_aborted_on_purpose
 from aioprod.types import RecordMetadata as Stored
@@ -52,7 +52,7 @@ class Delivery:
 class BatchDelivery:
     """The outcome of all records of a batch for one future: the place of the first one, or the first error.
 
-    It is the bulk call of its records (`core.batch.Run`); a batch that was split completes in several runs.
+    It is the bulk call of its records (`batching.batch.Run`); a batch that was split completes in several runs.
     """
 
     __slots__ = ("_error", "_is_acknowledged", "_left", "_stored", "future")

@@ -8,13 +8,14 @@ from typing import Final
 from aioprod.cluster import Cluster
 from aioprod.compat.aiokafka.deliveries import BatchDelivery
 from aioprod.config import ProducerConfig
-from aioprod.core.batch import Run
-from aioprod.core.budget import buffer_full
-from aioprod.core.transactions import TransactionState
 from aioprod.errors import AioprodError, ProducerClosedError, UnknownTopicError
 from aioprod.messages import MetadataRequest, MetadataResponse
-from aioprod.producer import Producer, producer
+from aioprod.producer import Producer
+from aioprod.producer.batching.batch import Run
+from aioprod.producer.batching.budget import buffer_full
 from aioprod.producer.guard import State
+from aioprod.producer.producer_calls import ProducerCalls
+from aioprod.producer.transactions.states import TransactionState
 from aioprod.producer.unclosed import Facade
 from aioprod.records.bounds import RECORD_OVERHEAD_MAX, bound_of
 from aioprod.records.builder import RecordBatchBuilder
@@ -36,7 +37,7 @@ class SendingProducer(Producer):
     __slots__ = ()
 
     def __init__(self, config: ProducerConfig) -> None:
-        producer.Producer.__init__(self, config, None, facade=Facade("AIOKafkaProducer", "stop"))
+        ProducerCalls.__init__(self, config, None, facade=Facade("AIOKafkaProducer", "stop"))
 
     async def start(self) -> None:
         """Connect; a start that raised leaves the producer as new, unless it was closed meanwhile.

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from aioprod.core.sasl.claims import claims_of
 from aioprod.errors import AuthenticationError
+from aioprod.net.protocol.sasl.claims import claims_of
 from aioprod.oauth_token import OAuthToken
 
 __all__ = ["TokenAdapter", "TokenProvider"]

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from aioprod._shown import printable
 from aioprod.config._aws import AwsIdentity
-from aioprod.core.login import Login
-from aioprod.core.sasl.aws_msk_iam import AwsKeys, aws_msk_iam, msk_token, region_of
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.net.one_thread import OneThread
+from aioprod.net.protocol.login import Login
+from aioprod.net.protocol.sasl.aws_msk_iam import AwsKeys, aws_msk_iam, msk_token, region_of
 from aioprod.net.settings import SOFTWARE_NAME, software_version
 from aioprod.oauth_token import OAuthToken
 

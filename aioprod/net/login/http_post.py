@@ -9,7 +9,7 @@ from typing import Final
 import httpx
 
 from aioprod._shown import printable
-from aioprod.core.sasl.token_endpoint import TokenRequest
+from aioprod.net.protocol.sasl.token_endpoint import TokenRequest
 from aioprod.net.transport import reason_of
 
 __all__ = ["PostError", "post"]

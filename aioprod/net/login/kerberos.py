@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from aioprod._shown import printable
 from aioprod.config._kerberos import KerberosIdentity
-from aioprod.core.login import Login
-from aioprod.core.sasl.gssapi import gssapi
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.net.one_thread import OneThread
+from aioprod.net.protocol.login import Login
+from aioprod.net.protocol.sasl.gssapi import gssapi
 
 __all__ = ["KerberosLogins"]
 

@@ -14,14 +14,14 @@ from aioprod._logger import Logger
 from aioprod._shown import printable
 from aioprod.config import Password, SecurityConfig, credentials_of
 from aioprod.config._secrets import is_in_file
-from aioprod.core.login import Login
-from aioprod.core.sasl.claims import claims_of, describe_token
-from aioprod.core.sasl.oauthbearer import check_extensions, oauthbearer
-from aioprod.core.sasl.plain import plain
-from aioprod.core.sasl.scram import SCRAM_MECHANISMS, Scram
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.net.login.token_sources import TokenSource
 from aioprod.net.one_thread import OneThread
+from aioprod.net.protocol.login import Login
+from aioprod.net.protocol.sasl.claims import claims_of, describe_token
+from aioprod.net.protocol.sasl.oauthbearer import check_extensions, oauthbearer
+from aioprod.net.protocol.sasl.plain import plain
+from aioprod.net.protocol.sasl.scram import SCRAM_MECHANISMS, Scram
 from aioprod.oauth_token import OAuthToken
 
 __all__ = ["Logins", "PasswordLogins", "TokenLogins", "refresh_at"]

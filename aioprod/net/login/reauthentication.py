@@ -17,7 +17,7 @@ from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
 
 if TYPE_CHECKING:
-    from aioprod.core.login import Login
+    from aioprod.net.protocol.login import Login
 
 __all__ = ["LoginSession", "LoginSessionOwner"]
 

@@ -14,9 +14,12 @@ from aioprod._logger import Logger
 from aioprod.config import SecurityConfig, credentials_of, read_file
 from aioprod.config._secrets import secret_of
 from aioprod.config._token_source import Grant, TokenEndpoint, path_of
-from aioprod.core.backoff import Backoff
-from aioprod.core.sasl.assertion import assertion_fields, signed_jwt, template_in
-from aioprod.core.sasl.token_endpoint import (
+from aioprod.errors import AuthenticationError, ConfigError
+from aioprod.net.addresses import is_this_machine
+from aioprod.net.one_thread import OneThread
+from aioprod.net.protocol.backoff import Backoff
+from aioprod.net.protocol.sasl.assertion import assertion_fields, signed_jwt, template_in
+from aioprod.net.protocol.sasl.token_endpoint import (
     TokenRequest,
     error_of,
     is_passing,
@@ -24,9 +27,6 @@ from aioprod.core.sasl.token_endpoint import (
     request_by_secret,
     token_in,
 )
-from aioprod.errors import AuthenticationError, ConfigError
-from aioprod.net.addresses import is_this_machine
-from aioprod.net.one_thread import OneThread
 from aioprod.net.tls.contexts import TlsContexts
 from aioprod.oauth_token import OAuthToken
 

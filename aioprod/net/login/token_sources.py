@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from aioprod.config import load_class, read_file
-from aioprod.core.sasl.token_endpoint import token_of_file
 from aioprod.errors import AuthenticationError
 from aioprod.net.one_thread import OneThread
+from aioprod.net.protocol.sasl.token_endpoint import token_of_file
 from aioprod.oauth_token import OAuthToken
 
 __all__ = ["FileTokens", "ProvidedTokens", "TokenSource"]

@@ -6,10 +6,10 @@ import asyncio
 from array import array
 from typing import Any, Protocol
 
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.bulk_values import BulkValues
-from aioprod.core.lines import Lines
 from aioprod.errors import AioprodError
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.bulk_values import BulkValues
+from aioprod.producer.batching.lines import Lines
 from aioprod.producer.bulk.call import Bulk
 from aioprod.producer.engine import Engine
 from aioprod.producer.preparation import Prepared

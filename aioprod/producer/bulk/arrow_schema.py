@@ -21,8 +21,8 @@ from aioprod.arrow.views import (
     timestamp_column,
     type_name,
 )
-from aioprod.core.bulk_columns import RecordColumns
 from aioprod.errors import InvalidRecordError
+from aioprod.producer.batching.bulk_columns import RecordColumns
 
 __all__ = ["ArrowSchema"]
 

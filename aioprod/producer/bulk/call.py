@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, M
 from itertools import islice, zip_longest
 from typing import Any, TypeVar
 
-from aioprod.core.batch import Run
-from aioprod.core.lines import Lines
 from aioprod.errors import AioprodError, InvalidRecordError
+from aioprod.producer.batching.batch import Run
+from aioprod.producer.batching.lines import Lines
 from aioprod.producer.failure import Failure
 from aioprod.producer.preparation import as_bytes
 from aioprod.records.headers import header_list

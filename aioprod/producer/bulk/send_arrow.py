@@ -8,7 +8,6 @@ from contextlib import aclosing, suppress
 from typing import Final
 
 from aioprod.arrow.interface import Chunk, Source, open_source
-from aioprod.core.bulk_columns import BulkColumns, RecordColumns
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -16,6 +15,7 @@ from aioprod.errors import (
     InvalidTopicError,
     MetadataTimeoutError,
 )
+from aioprod.producer.batching.bulk_columns import BulkColumns, RecordColumns
 from aioprod.producer.bulk.appender import BulkAppender
 from aioprod.producer.bulk.arrow_schema import ArrowSchema
 from aioprod.producer.bulk.call import Bulk

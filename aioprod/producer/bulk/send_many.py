@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any, Final
 
 from aioprod._build import COMPILED
-from aioprod.core.lines import Lines
 from aioprod.errors import AioprodError, InvalidRecordError
+from aioprod.producer.batching.lines import Lines
 from aioprod.producer.bulk.appender import BulkAppender
 from aioprod.producer.bulk.call import Bulk, chunks, per_record, same_headers
 from aioprod.producer.engine import Engine

@@ -7,8 +7,8 @@ from typing import Final
 
 from aioprod._line_limit import LineLimit
 from aioprod._logger import Logger
-from aioprod.core.batch import Batch
-from aioprod.core.partition import BrokerQueue, Partition
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.partition import BrokerQueue, Partition
 from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["EventLog"]

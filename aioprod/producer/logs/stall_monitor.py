@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Final
 
 from aioprod._logger import Logger
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.batch import Batch, ParkedRecord
-from aioprod.core.partition import Partition, Topic
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import Batch, ParkedRecord
+from aioprod.producer.batching.partition import Partition, Topic
 from aioprod.producer.explain import Explainer, counted, seconds_of
 
 __all__ = ["LINES_MAX", "StallMonitor"]

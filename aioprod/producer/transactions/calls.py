@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from aioprod._logger import Logger
 from aioprod.config import ProducerConfig
-from aioprod.core.transactions import TransactionEvent, TransactionState
 from aioprod.errors import AioprodError, UsageError
 from aioprod.producer.engine import Engine
+from aioprod.producer.transactions.states import TransactionEvent, TransactionState
 from aioprod.producer.unclosed import PRODUCER, Facade
 from aioprod.types import ErrorCallback, GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     # Only a transactional producer imports them.
     from aioprod.producer.transactions.handle import TransactionHandle
-    from aioprod.producer.transactions.runner import Transactions
+    from aioprod.producer.transactions.manager import Transactions
 
 __all__ = ["TransactionalCalls"]
 

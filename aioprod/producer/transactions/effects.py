@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aioprod._logger import Logger
-from aioprod.core.accumulator import Accumulator
-from aioprod.core.lifecycle import reevaluate, set_producer_id
-from aioprod.core.partition import Partition
-from aioprod.core.produce_request import FIRST_THAT_JOINS
-from aioprod.core.sequences import Sequences
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
 from aioprod.net.client import Client
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.lifecycle import reevaluate, set_producer_id
+from aioprod.producer.batching.partition import Partition
+from aioprod.producer.batching.produce_request import FIRST_THAT_JOINS
+from aioprod.producer.batching.sequences import Sequences
 from aioprod.producer.completions import Completions
 from aioprod.producer.guard import Guard
 from aioprod.producer.outcomes import Outcomes

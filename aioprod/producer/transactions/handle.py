@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError
-from aioprod.producer import producer
 from aioprod.producer.callbacks import error_callback
-from aioprod.producer.facade import Producer, all_options
+from aioprod.producer.producer import Producer, all_options
+from aioprod.producer.producer_calls import ProducerCalls
 from aioprod.producer.transactions.participant import FIRST_IMPLICIT
 
 if TYPE_CHECKING:
@@ -78,4 +78,4 @@ class _Participant(Producer):
     __slots__ = ()
 
     def __init__(self, config: ProducerConfig, on_error: ErrorCallback | None, handle: TransactionHandle) -> None:
-        producer.Producer.__init__(self, config, error_callback(on_error), handle)
+        ProducerCalls.__init__(self, config, error_callback(on_error), handle)

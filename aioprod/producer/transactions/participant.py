@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from aioprod.core.transactions import TransactionEvent, TransactionState
 from aioprod.errors import AioprodError, TransactionAbortedError, UsageError
 from aioprod.producer.transactions.effects import Present
+from aioprod.producer.transactions.manager import FIRST_IMPLICIT, Transactions
 from aioprod.producer.transactions.requests import ProducerIdentity
-from aioprod.producer.transactions.runner import FIRST_IMPLICIT, Transactions
+from aioprod.producer.transactions.states import TransactionEvent, TransactionState
 
 if TYPE_CHECKING:
     from aioprod.producer.transactions.handle import TransactionHandle

@@ -10,9 +10,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from aioprod._error_codes import ErrorCode
 from aioprod._rights import Right, authorization_error
-from aioprod.core.backoff import Backoff
-from aioprod.core.produce_request import FIRST_THAT_JOINS
-from aioprod.core.transaction_codes import FATAL_FOR_RECORDS, Meaning, Step, meaning_of
+from aioprod.calls.coordinator import Coordinator
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -40,7 +38,9 @@ from aioprod.messages.init_producer_id import check_identity
 from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from aioprod.net.client import Client
-from aioprod.net.coordinator import Coordinator
+from aioprod.net.protocol.backoff import Backoff
+from aioprod.producer.batching.produce_request import FIRST_THAT_JOINS
+from aioprod.producer.transactions.codes import FATAL_FOR_RECORDS, Meaning, Step, meaning_of
 from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import AnyRequest, Request, Response
 

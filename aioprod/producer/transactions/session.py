@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from aioprod.core.transaction_codes import Meaning
+from aioprod.calls.committed_offsets import FIRST_STABLE, stable_offsets
+from aioprod.calls.coordinator import Coordinator
+from aioprod.calls.session import Session, SessionUser
 from aioprod.errors import (
     AioprodError,
     ConfigError,
@@ -19,10 +21,8 @@ from aioprod.errors import (
     UnsupportedVersionError,
     UsageError,
 )
-from aioprod.group.committed_offsets import FIRST_STABLE, stable_offsets
 from aioprod.messages import DescribeTransactionsRequest, DescribeTransactionsResponse, OffsetFetchRequest
-from aioprod.net import Coordinator
-from aioprod.net.session import Session, SessionUser
+from aioprod.producer.transactions.codes import Meaning
 from aioprod.producer.transactions.handle import TransactionHandle
 from aioprod.producer.transactions.participant import FIRST_IMPLICIT
 from aioprod.producer.transactions.requests import (

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from aioprod._error_codes import ErrorCode
 from aioprod._logger import Logger
-from aioprod.core.batch import Batch
-from aioprod.core.partition import Partition
-from aioprod.core.transactions import TransactionEvent, TransactionState
 from aioprod.errors import AioprodError
-from aioprod.producer.transaction_rules import TransactionRules
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.partition import Partition
 from aioprod.producer.transactions.effects import Effects
+from aioprod.producer.transactions.manager import Transactions
 from aioprod.producer.transactions.requests import CoordinatorRequests
-from aioprod.producer.transactions.runner import Transactions
+from aioprod.producer.transactions.rules import TransactionRules
+from aioprod.producer.transactions.states import TransactionEvent, TransactionState
 
 if TYPE_CHECKING:
     from aioprod.producer.engine import Engine

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from aioprod.calls.session import check_topic_name
 from aioprod.errors import ConfigError
-from aioprod.net.session import check_topic_name
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.reader.settings import ISOLATION_LEVELS, ReaderConfig
 from aioprod.spark.options import KafkaSettings, split_options, truth

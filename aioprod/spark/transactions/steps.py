@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aioprod.admin import Admin
+from aioprod.calls.session import Started
 from aioprod.config import SessionConfig
 from aioprod.errors import (
     AioprodError,
@@ -25,7 +26,6 @@ from aioprod.errors import (
     TransactionAbortedError,
     TransactionUnknownError,
 )
-from aioprod.net.session import Started
 from aioprod.producer import TransactionHandle, TransactionSession
 from aioprod.producer.transactions.session_settings import TransactionSessionConfig
 from aioprod.producer.transactions.status import TransactionStatus

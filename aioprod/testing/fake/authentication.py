@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aioprod.core.sasl.aws_msk_iam import AwsKeys, signed_query
-from aioprod.core.sasl.claims import claims_of
-from aioprod.core.sasl.scram import SCRAM_MECHANISMS
 from aioprod.errors import ErrorCode
 from aioprod.messages import ApiVersionsRequest, SaslAuthenticateRequest, SaslHandshakeRequest
 from aioprod.messages.sasl_authenticate import SaslAuthenticateResponse
 from aioprod.messages.sasl_handshake import SaslHandshakeResponse
+from aioprod.net.protocol.sasl.aws_msk_iam import AwsKeys, signed_query
+from aioprod.net.protocol.sasl.claims import claims_of
+from aioprod.net.protocol.sasl.scram import SCRAM_MECHANISMS
 from aioprod.testing.acls import ANONYMOUS
 from aioprod.wire.schema import AnyRequest
 

@@ -1,0 +1,1 @@
+"""What readers, groups, Admin and transactions share: requests to any broker, a partition's leader or a coordinator."""

@@ -1,0 +1,1 @@
+"""The protocol of one connection and of its log-in: no I/O, no event loop, no clock."""

@@ -1,0 +1,72 @@
+cimport cython
+
+from aioprod.producer.batching.batch cimport Batch, ParkedRecord
+from aioprod.producer.batching.budget cimport MemoryBudget
+from aioprod.producer.batching.partition_choice cimport PartitionChoice
+from aioprod.producer.batching.partition cimport BrokerQueue, Partition, Topic
+from aioprod.producer.batching.buffer_pool cimport BufferPool
+from aioprod.producer.batching.sequences cimport Sequences
+from aioprod.records.builder cimport RecordBatchBuilder
+from aioprod.records.bounds cimport loose_bound, record_size_bound
+
+
+cdef Py_ssize_t SMALLEST_RECORD
+cdef double TOUCH_S
+
+
+@cython.final
+cdef class Accumulator:
+    cdef public object settings, incomplete
+    cdef readonly object compress
+    cdef readonly Sequences sequences
+    cdef readonly object metadata
+    cdef readonly MemoryBudget budget
+    cdef readonly BufferPool pool
+    cdef readonly PartitionChoice choice
+    cdef readonly dict topics, parked_topics, queues
+    cdef readonly list delayed
+    cdef public long long serial
+    cdef readonly bint fitting_is_enough
+    cdef readonly double linger_s
+    cdef double _newest_deadline
+    cdef bint _is_ordered
+    cdef Py_ssize_t _full_position, _bound_max
+    cdef object _events, _due, _random
+    cdef str _last_name
+    cdef Topic _last_topic
+
+    @cython.locals(topic=Topic, bound=Py_ssize_t, batch=Batch)
+    cpdef append(
+        self, str name, bytes key, bytes value, bytes headers, int partition, long long timestamp, waiter, double now,
+        bint granted=*,
+    )
+    @cython.locals(topic=Topic)
+    cpdef Topic topic(self, name, double now)
+    cpdef void check_size(self, Topic topic, Py_ssize_t bound) except *
+    @cython.locals(is_sticky=bint, index=int, chosen=Partition, batch=Batch, size=Py_ssize_t)
+    cpdef Batch put(
+        self, Topic topic, bytes key, bytes value, bytes headers, int partition, long long timestamp, double now,
+        Py_ssize_t bound,
+    )
+    @cython.locals(chosen=Partition, batch=Batch, builder=RecordBatchBuilder, size=Py_ssize_t)
+    cdef Batch place(
+        self, Topic topic, int index,
+        const unsigned char *key, Py_ssize_t key_start, Py_ssize_t key_size,
+        const unsigned char *value, Py_ssize_t value_start, Py_ssize_t value_size,
+        const unsigned char *headers, Py_ssize_t headers_start, Py_ssize_t headers_size,
+        long long timestamp, double now, Py_ssize_t bound,
+    )
+    @cython.locals(batch=Batch, size=Py_ssize_t)
+    cpdef put_batch(self, Partition partition, RecordBatchBuilder records, waiter, double now)
+    # int, for nothing: after a void function Cython checks for an error.
+    cpdef int count(self, Batch batch, Py_ssize_t records, Py_ssize_t size, double now) except -1
+    @cython.locals(builder=RecordBatchBuilder, batch=Batch, topic=Topic)
+    cdef Batch _open(self, Partition partition, Py_ssize_t bound, double now)
+    @cython.locals(buffer=bytearray)
+    cdef bint _grow(self, Batch batch, Py_ssize_t bound) except -1
+    cdef void _finish_full(self, Partition partition, double now) except *
+    cpdef void finish(self, Partition partition, double now) except *
+    @cython.locals(batch=Batch, topic=Topic, timeout_s=double)
+    cpdef void close(self, Partition partition, Py_ssize_t size, double now) except *
+    @cython.locals(newest=double)
+    cpdef void hold(self, Batch batch) except *

@@ -1,0 +1,122 @@
+"""What leaves next for one broker: one batch of each ready partition, up to the size of a request."""
+
+from __future__ import annotations
+
+from heapq import heappop
+
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.partition import BrokerQueue, Partition
+from aioprod.producer.batching.states import IN_FLIGHT
+
+__all__ = ["drain", "end_backoffs", "finish_due"]
+
+BATCHES_MAX = 1000
+"""Batches in one request: a few milliseconds' work on its way out, and again when it is answered."""
+
+
+def drain(
+    accumulator: Accumulator, queue: BrokerQueue, now: float, size_max: int, raw_max: int, unfinished: bool
+) -> list[Batch]:
+    """Take batches off the queue of a broker, at least one if there is any, each of another partition.
+
+    `size_max` bounds the sum of their uncompressed sizes in bytes, `raw_max` that of those which are yet to be
+    compressed, `BATCHES_MAX` their number; `unfinished` lets batches that are still open leave too. Partitions take
+    turns: a partition that was served goes to the end of the queue.
+    """
+    finish_due(accumulator, queue, now)
+    queue.round += 1
+    batches: list[Batch] = []
+    size = raw = 0
+    for _ in range(len(queue.ready)):
+        partition = queue.ready[0]
+        if not may_send(accumulator, partition, now):
+            queue.ready.popleft()
+            partition.listed = False
+            continue
+        batch = partition.queued[0]
+        if is_prepared(accumulator, batch):
+            size += batch.builder.size
+            raw += 0 if batch.builder.compressed else batch.builder.size
+            if batches and (size > size_max or raw > raw_max or len(batches) == BATCHES_MAX):
+                return batches
+        queue.ready.popleft()
+        partition.listed = False
+        if not batch.compressing:
+            batches.append(take(accumulator, partition, now))
+    if not unfinished:
+        return batches
+    for partition in list(queue.unfinished):
+        open_batch = partition.open
+        if partition.round == queue.round or open_batch is None:
+            continue
+        if not may_send(accumulator, partition, now):
+            queue.unfinished.pop(partition)
+            continue
+        size += open_batch.builder.size
+        raw += open_batch.builder.size
+        if batches and (size > size_max or raw > raw_max or len(batches) == BATCHES_MAX):
+            break
+        accumulator.close(partition, open_batch.builder.size, now)
+        if is_prepared(accumulator, open_batch):
+            batches.append(take(accumulator, partition, now))
+        else:
+            size -= open_batch.builder.size
+            raw -= open_batch.builder.size
+    return batches
+
+
+def may_send(accumulator: Accumulator, partition: Partition, now: float) -> bool:
+    """Whether a partition that was listed may still send: not if what it had on the wire failed since, or if the
+    transaction does not have it yet."""
+    return not partition.muted(now) and (accumulator.sequences is None or accumulator.sequences.admits(partition))
+
+
+def is_prepared(accumulator: Accumulator, batch: Batch) -> bool:
+    """Whether a finished batch can leave as it is; what was withdrawn from it is taken out first."""
+    if batch.withdrawn and not batch.compressing:
+        accumulator.pool.release(batch.compact(bytearray(len(batch.builder.buffer))))
+        if accumulator.compress is not None:
+            accumulator.compress(batch)
+    return not batch.compressing
+
+
+def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
+    """The first queued batch of a partition goes in flight."""
+    batch = partition.queued[0]
+    # All that could fail comes first: until then the batch is queued.
+    if accumulator.sequences is not None and batch.base_sequence < 0:
+        accumulator.sequences.stamp(partition, batch)
+    partition.topic.count_queued(partition.index, -1)
+    partition.queued.popleft()
+    partition.in_flight += 1
+    if partition.queue is not None:
+        partition.round = partition.queue.round
+    partition.retry_at = 0.0
+    if batch.topic_id is None:
+        batch.topic_id = partition.topic.topic_id
+    batch.state = IN_FLIGHT
+    batch.attempts += 1
+    batch.on_wire = True
+    partition.enlist(now, accumulator.linger_s)
+    return batch
+
+
+def finish_due(accumulator: Accumulator, queue: BrokerQueue, now: float) -> None:
+    """Close the open batches that have lingered long enough, so that they count as ready."""
+    while queue.next_due() <= now:
+        partition = heappop(queue.lingering)[2].partition
+        if partition in queue.unfinished:
+            accumulator.finish(partition, now)
+
+
+def end_backoffs(accumulator: Accumulator, now: float) -> float | None:
+    """List the partitions whose backoff is over; when the next one ends, None if none is waiting."""
+    delayed = accumulator.delayed
+    while delayed:
+        retry_at, _, partition = delayed[0]
+        if retry_at > now and partition.retry_at == retry_at:
+            return retry_at
+        heappop(delayed)
+        partition.enlist(now, accumulator.linger_s)
+    return None

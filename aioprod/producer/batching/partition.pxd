@@ -1,0 +1,61 @@
+cimport cython
+
+from aioprod.producer.batching.batch cimport Batch
+from aioprod.routing.sticky cimport StickyChoice
+
+
+cdef int OPEN, QUEUED
+cdef double NEVER
+
+
+@cython.final
+cdef class BrokerQueue:
+    cdef public object wake, ready, stalled_since
+    cdef public dict unfinished
+    cdef public list lingering
+    cdef public int node_id, in_flight
+    cdef public long long round
+    cdef public bint scheduled
+
+    cpdef void schedule(self) except *
+    cpdef void linger(self, Batch batch, double due) except *
+    @cython.locals(due=double, batch=Batch)
+    cpdef double next_due(self) except -1
+    cpdef bint has_work(self) except -1
+
+
+@cython.final
+cdef class Partition:
+    cdef public Topic topic
+    cdef public BrokerQueue queue
+    cdef public Batch open
+    cdef public object queued, unacknowledged
+    cdef public int index, in_flight_max, leader_epoch, in_flight, retrying, epoch
+    cdef public long long round, producer_id, next_sequence, unknown_serial, gap_from, transaction
+    cdef public Py_ssize_t uncounted, uncounted_bytes
+    cdef public double retry_at
+    cdef public bint listed, is_established, has_unexplained_gap, held
+
+    @cython.locals(at_most=int)
+    cpdef bint muted(self, double now) except -1
+    @cython.locals(queue=BrokerQueue, head=Batch)
+    cpdef void enlist(self, double now, double linger_s) except *
+    @cython.locals(at=Py_ssize_t, before=Batch)
+    cpdef void enqueue(self, Batch batch) except *
+    @cython.locals(batch=Batch)
+    cpdef void finish(self) except *
+
+
+@cython.final
+cdef class Topic:
+    cdef public str name
+    cdef readonly bytes name_bytes
+    cdef public StickyChoice sticky
+    cdef public list partitions
+    cdef public dict queue_lengths
+    cdef public object parked, topic_id, error
+    cdef readonly object withdraw
+    cdef public int count
+    cdef public double touched_at
+
+    cpdef void count_queued(self, int index, int change) except *

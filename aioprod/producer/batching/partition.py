@@ -1,0 +1,272 @@
+"""What is queued for one partition, one topic and one broker, and which of it may leave now."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+from aioprod.producer.batching.batch import Batch, ParkedRecord
+from aioprod.producer.batching.states import OPEN, QUEUED
+
+if TYPE_CHECKING:
+    from aioprod.errors import AioprodError
+    from aioprod.routing.sticky import StickyChoice
+
+__all__ = ["BrokerQueue", "Partition", "Topic"]
+
+NEVER = math.inf
+"""The time of what is not going to happen, in monotonic seconds."""
+
+
+class BrokerQueue:
+    """The partitions of one broker that have something to send; a drain looks at no others.
+
+    `ready` holds partitions with a finished batch, `unfinished` those whose only batch is still open; a partition that
+    may not send (muted, backing off) is in neither. `wake` schedules a drain in this iteration of the loop. `in_flight`
+    counts the broker's unanswered Produce requests; `stalled_since` is when the broker stopped taking what was ready
+    (monotonic seconds), None while it does.
+    """
+
+    __slots__ = (
+        "in_flight",
+        "lingering",
+        "node_id",
+        "ready",
+        "round",
+        "scheduled",
+        "stalled_since",
+        "unfinished",
+        "wake",
+    )
+
+    def __init__(self, node_id: int, wake: Callable[[BrokerQueue], object]) -> None:
+        self.node_id = node_id
+        self.wake = wake
+        self.ready: deque[Partition] = deque()
+        self.unfinished: dict[Partition, None] = {}
+        self.lingering: list[tuple[float, int, Batch]] = []
+        self.scheduled = False
+        self.round = 0
+        self.in_flight = 0
+        self.stalled_since: float | None = None
+
+    def schedule(self) -> None:
+        """Schedule a drain, once until it runs."""
+        if not self.scheduled:
+            self.wake(self)
+            self.scheduled = True
+
+    def linger(self, batch: Batch, due: float) -> None:
+        """Remember that an open batch must leave at `due`."""
+        heappush(self.lingering, (due, batch.serial, batch))
+
+    def next_due(self) -> float:
+        """When the first open batch has lingered long enough, in monotonic seconds; infinite when no batch lingers."""
+        while self.lingering:
+            due, _, batch = self.lingering[0]
+            if batch.state == OPEN and batch.partition.queue is self:
+                return due
+            heappop(self.lingering)
+        return NEVER
+
+    def has_work(self) -> bool:
+        """Whether any partition here waits to be drained."""
+        return bool(self.ready or self.unfinished)
+
+
+class Partition:
+    """Batches of one partition in the order of their records: sent before, queued, and the open one last.
+
+    `queue` is its leader's, None while there is no leader. `in_flight` counts batches on the wire, `retrying` those
+    that were sent before and have no outcome yet: while there are any, one batch at a time is sent, so that no later
+    record overtakes. `retry_at` is the end of the backoff in monotonic seconds, 0.0 for none.
+
+    `uncounted` and `uncounted_bytes`: what the present run of a bulk call has put into the open batch, see
+    `bulk_values`.
+
+    The rest is kept by `sequences`, and unused where batches have no sequence numbers. `next_sequence` is the
+    first number of the next batch, for `producer_id` and `epoch`; `unacknowledged` are the batches with numbers and
+    without outcome, in order; `is_established`: a batch of this epoch was acknowledged. Gaps, as serials, -1 for none:
+    `unknown_serial` of the last batch with an unknown outcome, `gap_from` of the first batch that is certainly not
+    stored, like all behind it. `has_unexplained_gap`: a broker reported a gap where none is known. `held`: the
+    partition waits for a producer id, an epoch, or to be added to `transaction`.
+    """
+
+    __slots__ = (
+        "epoch",
+        "gap_from",
+        "has_unexplained_gap",
+        "held",
+        "in_flight",
+        "in_flight_max",
+        "index",
+        "is_established",
+        "leader_epoch",
+        "listed",
+        "next_sequence",
+        "open",
+        "producer_id",
+        "queue",
+        "queued",
+        "retry_at",
+        "retrying",
+        "round",
+        "topic",
+        "transaction",
+        "unacknowledged",
+        "uncounted",
+        "uncounted_bytes",
+        "unknown_serial",
+    )
+
+    def __init__(self, topic: Topic, index: int, in_flight_max: int) -> None:
+        self.topic = topic
+        self.index = index
+        self.in_flight_max = in_flight_max
+        self.queue: BrokerQueue | None = None
+        self.leader_epoch = -1
+        self.open: Batch | None = None
+        self.queued: deque[Batch] = deque()
+        self.in_flight = 0
+        self.retrying = 0
+        self.retry_at = 0.0
+        self.listed = False
+        self.round = 0
+        self.uncounted = 0
+        self.uncounted_bytes = 0
+        self.producer_id = -1
+        self.epoch = -1
+        self.next_sequence = 0
+        self.unacknowledged: deque[Batch] = deque()
+        self.is_established = True
+        self.has_unexplained_gap = False
+        self.unknown_serial = -1
+        self.gap_from = -1
+        self.held = False
+        self.transaction = 0
+
+    def muted(self, now: float) -> bool:
+        """Whether nothing may be sent now, because of the order of records or a backoff."""
+        at_most = self.in_flight_max
+        if self.retrying or not self.is_established or self.unknown_serial >= 0 or self.gap_from >= 0:
+            at_most = 1
+        return self.in_flight >= at_most or self.retry_at > now or self.held
+
+    def enlist(self, now: float, linger_s: float) -> None:
+        """Enter the broker's lists as far as there is something to send and sending is allowed."""
+        queue = self.queue
+        if queue is None or self.muted(now):
+            return
+        if self.queued:
+            head = self.queued[0]
+            # What a thread compresses holds back all behind it.
+            if not self.listed and not head.compressing:
+                self.listed = True
+                queue.unfinished.pop(self, None)
+                queue.ready.append(self)
+                queue.schedule()
+        elif self.open is not None and self not in queue.unfinished:
+            queue.unfinished[self] = None
+            queue.linger(self.open, self.open.created + linger_s)
+            queue.schedule()
+
+    def delist(self) -> None:
+        """Leave the broker's lists."""
+        if self.queue is not None:
+            self.queue.unfinished.pop(self, None)
+            if self.listed:
+                self.queue.ready.remove(self)
+        self.listed = False
+
+    def enqueue(self, batch: Batch) -> None:
+        """Put a finished batch, or one that comes back for a retry, among the queued ones in record order."""
+        at = len(self.queued)
+        while at and self.queued[at - 1].serial > batch.serial:
+            at -= 1
+        self.queued.insert(at, batch)
+        batch.state = QUEUED
+
+    def finish(self) -> None:
+        """Close the open batch: it takes no more records and may leave."""
+        batch = self.open
+        if batch is not None:
+            self.enqueue(batch)
+            self.open = None
+            if self.queue is not None:
+                self.queue.unfinished.pop(self, None)
+
+    def dequeue(self, batch: Batch) -> None:
+        """Take out a batch that will not be sent from here (again)."""
+        if self.open is batch:
+            self.open = None
+            if self.queue is not None:
+                self.queue.unfinished.pop(self, None)
+        else:
+            self.queued.remove(batch)
+            if not self.queued and self.listed:
+                self.delist()
+        self.topic.count_queued(self.index, -1)
+
+
+class Topic:
+    """The partitions of one topic, the sticky choice for records without key, and the records that wait for metadata.
+
+    `name_bytes` is the name in utf-8. `count` is how many partitions the topic has now; `partitions` may hold more,
+    from before it was created again. `parked` is None once the topic is usable and all records parked for it have moved
+    on; `error` is why the topic will never be usable. `queue_lengths` counts batches that are not on the wire, for
+    partitions that have any: the adaptive choice reads it. `touched_at` is when the topic was last marked as used in
+    the metadata, in monotonic seconds. `withdraw` takes the record of a cancelled future back. It is here, not in each
+    future, as the owner of a future's record knows its topic.
+    """
+
+    __slots__ = (
+        "count",
+        "error",
+        "name",
+        "name_bytes",
+        "parked",
+        "partitions",
+        "queue_lengths",
+        "sticky",
+        "topic_id",
+        "touched_at",
+        "withdraw",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        sticky: StickyChoice,
+        withdraw: Callable[[Any, Batch | ParkedRecord], object] | None = None,
+    ) -> None:
+        self.name = name
+        self.name_bytes = name.encode()
+        self.sticky = sticky
+        self.withdraw = withdraw
+        self.count = 0
+        self.partitions: list[Partition] = []
+        self.parked: deque[ParkedRecord] | None = deque()
+        self.queue_lengths: dict[int, int] = {}
+        self.topic_id: bytes | None = None
+        self.touched_at = -math.inf
+        self.error: AioprodError | None = None
+
+    def count_queued(self, index: int, change: int) -> None:
+        """Keep `queue_lengths`."""
+        length = self.queue_lengths.get(index, 0) + change
+        if length:
+            self.queue_lengths[index] = length
+        else:
+            self.queue_lengths.pop(index, None)
+
+    def stalled(self, now: float, timeout_s: float) -> Callable[[int], bool]:
+        """A function that says of a partition whether its broker has stalled for longer than `timeout_s`."""
+
+        def is_stalled(index: int) -> bool:
+            queue = self.partitions[index].queue
+            return queue is not None and queue.stalled_since is not None and now - queue.stalled_since > timeout_s
+
+        return is_stalled
