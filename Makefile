@@ -68,7 +68,7 @@ test: $(FOR_DEMO) ## what a change can break, in minutes; AIOPROD_KAFKA=auto|doc
 	@rm -rf build/lanes
 	@$(LANE) lane-units $(if $(COMPILED),lane-compiled) lane-brokers lane-faults lane-spark lane-programs lane-security
 	@$(MAKE) --no-print-directory coverage
-	@$(BIN)/python -m tests.support.lanes
+	@$(BIN)/python -m tools.lanes
 
 test-unit: $(READY) $(COMPILED) ## the tests that need no Kafka, interpreted with coverage and, where that differs, compiled
 	@$(LANE) lane-units $(if $(COMPILED),lane-compiled) lane-programs
@@ -89,12 +89,12 @@ test-long: $(READY) $(COMPILED) ## all there is, in its long form, about 115 min
 long-units: test-unit
 
 long-simulation:
-	@$(BIN)/python -m simulation --seeds 1000
-	@AIOPROD_NO_EXT=1 $(BIN)/python -m simulation.mutations --seeds 2000
+	@$(BIN)/python -m tests.simulation --seeds 1000
+	@AIOPROD_NO_EXT=1 $(BIN)/python -m tests.simulation.mutations --seeds 2000
 
 long-brokers:
 	@$(LANE) lane-brokers lane-faults lane-security
-	@$(BIN)/python -m soak --minutes 2
+	@$(BIN)/python -m integration.soak --minutes 2
 
 long-versions:
 	@$(BIN)/python -m integration.brokers
@@ -106,7 +106,7 @@ long-docker:
 	@.ci/docker-tests.sh long
 
 long-supply: build/supply/ready build/lowest/ready
-	@$(BIN)/python -m tests.support.supply build/supply/bin/pip-audit
+	@$(BIN)/python -m tools.supply build/supply/bin/pip-audit
 	@AIOPROD_NO_EXT=1 PYTHONPATH=. build/lowest/bin/python -m pytest tests $(NOT_LOWEST)
 
 # PySpark 4.0 has no limits of sources, no Arrow writers of streams and no functions of Arrow arrays, and these files and
@@ -121,7 +121,7 @@ build/lowest/ready: pyproject.toml build/supply/ready
 	build/supply/bin/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct '.[arrow,dev,p12]'
 	touch $@
 
-PYTEST := $(BIN)/pytest --durations=20 --durations-min=0.5
+PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=0.5
 # Measures coverage, for the report $(1), where nothing is compiled. Each plugin is named: pytest would take aioprod for
 # one that it has found, and rewrite its asserts, and slipcover sees no branches of what pytest has rewritten.
 covered = $(BIN)/python -W "ignore:Unable to activate pytest" -m slipcover --out build/coverage/$(1).json \
@@ -130,7 +130,7 @@ covered = $(BIN)/python -W "ignore:Unable to activate pytest" -m slipcover --out
 # These count steps of the interpreter, or pickle functions, and need code without probes.
 UNMEASURED := tests/schema_registry/test_json_generated.py tests/spark/test_partitioning.py
 # Runs commands as a lane, whose cost `make test` prints at its end.
-lane = @$(BIN)/python -m tests.support.lanes $(1) '$(2)'
+lane = @$(BIN)/python -m tools.lanes $(1) '$(2)'
 
 # The rooms that have compiled modules, and what drives these; of the others the interpreted run says all there is to say.
 TWINS := $(addprefix tests/,arrow calls fuzz messages net producer records routing sync wire builds test_build_choice.py test_metrics.py test_types.py)
@@ -152,7 +152,7 @@ lane-programs: build/coverage
 
 lane-compiled:
 	$(call lane,compiled,nice $(PYTEST) $(if $(LONG),tests,$(TWINS)) \
-	    $(if $(LONG),,&& nice $(BIN)/python -m simulation --seeds 1000))
+	    $(if $(LONG),,&& nice $(BIN)/python -m tests.simulation --seeds 1000))
 
 lane-brokers:
 	$(call lane,brokers,nice $(PYTEST) integration $(addprefix --ignore=integration/,security spark) $(addprefix --ignore=,$(FAULTS_TESTS) $(if $(LONG),$(PACKAGING_TESTS))) --timeout=600 \
@@ -176,14 +176,14 @@ build/coverage:
 
 coverage:
 	@$(BIN)/python -m slipcover --merge build/coverage/units.json build/coverage/programs.json --out build/coverage.json >/dev/null
-	@$(BIN)/python -m tests.support.covered_rooms build/coverage.json 90
+	@$(BIN)/python -m tools.covered_rooms build/coverage.json 90
 
 test-frozen: $(READY) $(COMPILED) ## tests whose processes stop at random for up to 2 s, then tests whose timers are wrong: ARGS="tests/net" SEED=1
 	$(BIN)/python -m tests.support.frozen $(or $(ARGS),tests)
 	$(PYTEST) -p tests.support.bent_timers $(or $(ARGS),tests)
 
 transactions: $(READY) $(COMPILED) ## transactions on three brokers while their coordinator, or the process, is killed, the long form, about 15 minutes
-	AIOPROD_LONG=1 $(BIN)/pytest integration/test_transactions_acceptance.py
+	AIOPROD_LONG=1 $(PYTEST) integration/test_transactions_acceptance.py
 
 spark-load-killed: $(READY) $(COMPILED) ## load ROWS=5000000 rows by Spark, killed at random KILLS=3 times and resumed, and audit them
 	@$(BIN)/python -m integration.spark.programs.load_killed --rows $(or $(ROWS),5000000) --kills $(or $(KILLS),3) $(ARGS)
@@ -197,14 +197,14 @@ lint: $(READY) ## style, types, layers, generated pages
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@$(call generated,aioprod.config,docs/configuration.md)
-	@$(call generated,tests.support.typed_options,aioprod/options.py)
-	$(BIN)/python -m tests.support.glossary aioprod documentation examples
-	@$(BIN)/python -m documentation.links
+	@$(call generated,tools.typed_options,aioprod/options.py)
+	$(BIN)/python -m tools.glossary aioprod tools/documentation examples
+	@$(BIN)/python -m tools.documentation.links
 	$(if $(LONG),@$(MAKE) --no-print-directory docs)
 
 docs: $(FOR_DOCS) ## the documentation site, in build/site: open index.html; a warning is an error; AIOPROD_LONG=1 make lint builds it, too
-	@AIOPROD_NO_EXT=1 $(BIN)/python -m documentation.links
-	@$(call timed,documentation,AIOPROD_NO_EXT=1 NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build)
+	@AIOPROD_NO_EXT=1 $(BIN)/python -m tools.documentation.links
+	@$(call timed,documentation,AIOPROD_NO_EXT=1 NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --config-file tools/mkdocs.yml)
 
 bench: $(READY) $(COMPILED) ## aioprod beside aiokafka, confluent-kafka, kcat and Java: sending, reading, commands, imports, about 25 minutes; ARGS="--rows read,tasks --quick" for less
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--write)
@@ -231,20 +231,20 @@ spark-faults: $(READY) $(COMPILED) ## 40 micro-batches on Spark with a fault in 
 fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by coverage; SECONDS=300 a target, ARGS=codecs for one, ARGS="--sanitize arrow" for compiled modules under AddressSanitizer
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
 	$(call LOCKED,fuzz)
-	@$(BIN)/python -m fuzz --seconds $(or $(SECONDS),300) $(ARGS)
+	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),300) $(ARGS)
 
 simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time, each time of other seeds: SEEDS=20000 FROM=0; REPLAY=7 shows all that happens in one
-	@$(BIN)/python -m simulation $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),20000) --from $(or $(FROM),new))
+	@$(BIN)/python -m tests.simulation $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),20000) --from $(or $(FROM),new))
 
 scale: $(READY) $(COMPILED) ## large clusters and fleets of producers, measured, simulated and computed: the figures of docs/scale.md, 3 minutes; ARGS=--quick
-	@$(BIN)/python -m scale $(ARGS)
+	@$(BIN)/python -m tests.scale $(ARGS)
 
 # In test-long, two minutes of it: long-brokers.
 soak: $(READY) $(COMPILED) ## hours of load in every style, log-ins renewed, certificates rotated, brokers failing: no loss, no trend: MINUTES=60 RATE=3000; report and picture in build/soak
-	@$(BIN)/python -m soak $(SOAK)
+	@$(BIN)/python -m integration.soak $(SOAK)
 
 mutations: $(READY) ## break the producer on purpose, in 26 ways: which seed notices, within SEEDS=2000; about 3 minutes
-	@AIOPROD_NO_EXT=1 $(BIN)/python -m simulation.mutations --seeds $(or $(SEEDS),2000)
+	@AIOPROD_NO_EXT=1 $(BIN)/python -m tests.simulation.mutations --seeds $(or $(SEEDS),2000)
 
 CHECK = $(foreach word,BASE THRESHOLD REASON ROWS,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))
 CHAOS = $(foreach word,MINUTES MODE KAFKA CLIENT FAULTS SEED MECHANISM FOLDER,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))

@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 from aioprod.testing import KafkaCluster, Security
 from benchmarks.data import pairs_of
 from benchmarks.fake import BATCH_SIZE
-from benchmarks.log_ins import librdkafka_settings
+from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["BROKERS", "TOPIC", "USUAL", "Broker", "Stored", "start"]
 

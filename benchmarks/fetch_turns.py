@@ -25,7 +25,7 @@ from aioprod.reader.settings import ReaderConfig
 from aioprod.records import RecordBatchBuilder, parse_batches
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition
-from benchmarks.measure import LoopBeat
+from tests.support.process_costs import LoopBeat
 
 __all__ = ["main"]
 

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
-__all__ = ["Job", "Measurement"]
+from tests.support.process_costs import Beat
 
-Beat = Literal["timer", "turn", "none"]
+__all__ = ["Job", "Measurement"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import brokers
-from benchmarks.environment import environment
 from benchmarks.job import Job, Measurement
 from benchmarks.rows import ROWS, Contender, Row
 from benchmarks.verdicts import medians
+from tests.support.environment import environment
 
 __all__ = ["Options", "run"]
 

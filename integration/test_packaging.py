@@ -20,9 +20,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from aioprod.testing import KafkaCluster
-from build_ext import extensions
 from integration.support.archives import unpack
 from integration.support.figures import Figures
+from tools.build_ext import extensions
 
 ROOT = Path(__file__).parents[1]
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
@@ -100,7 +100,15 @@ def test_the_sdist_has_the_sources_and_their_declarations(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in archive.getnames()}
     assert sources("aioprod", suffixes=(".py", ".pxd", ".typed")) <= names
-    assert {"setup.py", "build_dist.py", "build_ext.py", "pyproject.toml", "README.md", "LICENSE", FOR_SPARK} <= names
+    assert {
+        "setup.py",
+        "tools/build_dist.py",
+        "tools/build_ext.py",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        FOR_SPARK,
+    } <= names
     assert not [name for name in names if name.endswith((".so", ".pyd", ".c", ".pyc")) or name.startswith("tests")]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from build_ext import SHARED, SUFFIX, build_fault, declarations_of, extensions, hot_modules
+from tools.build_ext import SHARED, SUFFIX, build_fault, declarations_of, extensions, hot_modules
 
 HINT = "run `make compiled` (setup.py build_ext --inplace)."
 
@@ -20,11 +20,12 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("AIOPROD_REQUIRE_EXT", raising=False)
     room = tmp_path / "aioprod" / "room"
     room.mkdir(parents=True)
+    (tmp_path / "tools").mkdir()
     (room / "user.pxd").write_text("cimport cython\n\nfrom aioprod.room.used cimport Used\n")
     (room / "used.pxd").write_text("from aioprod.room cimport memory\nfrom libc.string cimport memcpy\n")
-    for name in ("user.py", "used.py", "memory.pxd", "memory.py", "plain.py", "../../build_ext.py"):
+    for name in ("user.py", "used.py", "memory.pxd", "memory.py", "plain.py", "../../tools/build_ext.py"):
         (room / name).touch()
-    for path in [*room.iterdir(), tmp_path / "build_ext.py"]:
+    for path in [*room.iterdir(), tmp_path / "tools" / "build_ext.py"]:
         os.utime(path, (1000, 1000))
     for name in ("user", "used", "../_cython"):
         compile_at(room / f"{name}{SUFFIX}", 2000)
@@ -58,7 +59,7 @@ def test_modules_compiled_after_their_sources_are_fine(tree: Path) -> None:
     assert build_fault(compiled=True) is None
 
 
-@pytest.mark.parametrize("changed", ["user.py", "user.pxd", "memory.pxd", "../../build_ext.py"])
+@pytest.mark.parametrize("changed", ["user.py", "user.pxd", "memory.pxd", "../../tools/build_ext.py"])
 def test_a_module_older_than_what_it_is_compiled_from_is_refused(tree: Path, changed: str) -> None:
     os.utime(tree / changed, (3000, 3000))
     for name in ("used", "../_cython"):

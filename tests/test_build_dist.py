@@ -11,8 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 from setuptools import Distribution
 
-from build_dist import FIRST_ZIP_DATE, ReproducibleSdist, sbom
-from tests.support.release_notes import notes
+from tools.build_dist import FIRST_ZIP_DATE, ReproducibleSdist, sbom
+from tools.release_notes import notes
 
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 

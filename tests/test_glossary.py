@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.glossary import findings, main
+from tools.glossary import findings, main
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,13 @@ from aioprod.reader import Reader
 from aioprod.routing import DefaultPartitioner, Murmur2Partitioner
 from aioprod.serializers import IntegerSerializer, StringDeserializer
 from aioprod.transactions import TransactionSession
-from tests.support.typed_options import SHAPES, keywords, module_text
+from tools.typed_options import SHAPES, keywords, module_text
 
 MODULE = Path(options.__file__)
 
 
 def test_the_module_is_made_from_the_tables() -> None:
-    wanted = "run: python -m tests.support.typed_options > aioprod/options.py"
+    wanted = "run: python -m tools.typed_options > aioprod/options.py"
     assert MODULE.read_text(encoding="utf-8") == module_text(), wanted
 
 

@@ -12,8 +12,8 @@ from typing import cast
 import pytest
 from packaging.requirements import Requirement
 
-from tests.support.supply import Audit, installed, is_forbidden, licence, parse_audit
 from tools.lock import LAYERS, blocks_of
+from tools.supply import Audit, installed, is_forbidden, licence, parse_audit
 
 ROOT = Path(__file__).parents[1]
 

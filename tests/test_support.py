@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.covered_rooms import main
 from tests.support.frozen import STOPPED, Processes
 from tests.support.identity_provider import identity_provider
-from tests.support.lanes import FOLDER, Cost, line
-from tests.support.lanes import main as lanes
+from tools.covered_rooms import main
+from tools.lanes import FOLDER, Cost, line
+from tools.lanes import main as lanes
 
 SLEEPER = "import sys, time; print('up', flush=True); time.sleep(60)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEPER!r}])"
@@ -137,7 +137,7 @@ def test_a_lane_counts_its_tests_and_the_cpu_of_processes_that_nobody_waited_for
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = [sys.executable, "-m", "tests.support.lanes", "units"]
+    run = [sys.executable, "-m", "tools.lanes", "units"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     busy = f"{shlex.quote(sys.executable)} -c 'import time\nwhile time.process_time() < 0.3: pass'"
     ended = subprocess.run(

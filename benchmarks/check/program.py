@@ -27,6 +27,7 @@ import aioprod
 from aioprod import Producer
 from aioprod.cli.__main__ import main as aioprod_main
 from aioprod.group import Member
+from aioprod.producer.environment import Environment
 from aioprod.reader import Reader
 
 VALUE = b"x" * 100
@@ -211,18 +212,15 @@ PROGRAMS: dict[str, Program] = {
 
 
 def _sliced_modules() -> list[ModuleType]:
-    """Return the modules that limit their work per loop iteration; a base commit may have their former names."""
-    names = ("completions", "sender") if find_spec("aioprod.producer.completions") else ("results", "dispatch")
-    return [import_module(f"aioprod.producer.{name}") for name in names]
+    """Return the modules that limit their work per loop iteration."""
+    return [import_module(f"aioprod.producer.{name}") for name in ("completions", "sender")]
 
 
 def _seed() -> None:
     """Seed the sticky partitioner: two batches in a row for the same partition take two requests."""
-    if find_spec("aioprod.producer.environment"):
-        environment = import_module("aioprod.producer.environment").Environment
-        vars(import_module("aioprod.producer.producer_calls"))["Environment"] = lambda: environment(random=Random(SEED))
-    else:  # a base commit before that
-        vars(import_module("aioprod.producer.engine"))["Random"] = lambda: Random(SEED)
+    # A base commit may have the calls under their former name.
+    calls = "producer_calls" if find_spec("aioprod.producer.producer_calls") else "producer"
+    vars(import_module(f"aioprod.producer.{calls}"))["Environment"] = lambda: Environment(random=Random(SEED))
 
 
 async def main(row: str, rounds: int, records: int, bootstrap_servers: str, topic: str, switch: ctypes.CDLL) -> None:

@@ -17,8 +17,13 @@ from benchmarks.check.callgrind import CheckError
 
 __all__ = ["Trees"]
 
-PARTS: Final = ("aioprod", "setup.py", "build_dist.py", "build_ext.py", "pyproject.toml", "README.md")
-"""The files that a build needs; earlier commits lack build_dist.py, and still earlier ones build_ext.py."""
+TOOLS: Final = ("build_ext.py", "build_dist.py")
+PARTS: Final = (
+    *("aioprod", "setup.py", "pyproject.toml", "README.md", "tools/__init__.py"),
+    *(f"tools/{name}" for name in TOOLS),
+    *TOOLS,
+)
+"""The files that a build needs; earlier commits have those of TOOLS beside setup.py, or lack them."""
 BUILT: Final = ("build/cython", "build/lib.*", "build/temp.*")
 """The files that a build creates beside the modules, and reuses the next time."""
 KEPT: Final = 6

@@ -13,8 +13,8 @@ from typing import Any
 from benchmarks import data
 from benchmarks.contenders import awaited
 from benchmarks.job import Job, Measurement
-from benchmarks.log_ins import aiokafka_settings
 from benchmarks.measure import ROUND, SLICE, Meter, Tally, run_measured
+from tests.support.log_ins import aiokafka_settings
 
 __all__ = ["measured"]
 

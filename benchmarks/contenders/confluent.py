@@ -13,9 +13,9 @@ from confluent_kafka import Producer, libversion
 
 from benchmarks import data
 from benchmarks.job import Job, Measurement
-from benchmarks.log_ins import librdkafka_settings
 from benchmarks.measure import ROUND, SLICE, Meter, Tally
 from benchmarks.threads import in_threads
+from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["measure", "settings", "versions"]
 

@@ -13,8 +13,8 @@ from confluent_kafka.aio import AIOProducer
 
 from benchmarks.contenders import awaited, confluent
 from benchmarks.job import Job, Measurement
-from benchmarks.log_ins import librdkafka_settings
 from benchmarks.measure import ROUND, SLICE, Meter, Tally, run_measured
+from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["measure"]
 

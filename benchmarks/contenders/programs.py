@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks import data
 from benchmarks.java import perf_command, perf_version
 from benchmarks.job import Job, Measurement
-from benchmarks.log_ins import librdkafka_settings
 from benchmarks.measure import SLICE
+from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["measure"]
 

@@ -10,8 +10,8 @@ from importlib import metadata
 from typing import Any, Final
 
 from benchmarks.job import Job, Measurement
-from benchmarks.log_ins import aiokafka_settings, librdkafka_settings
 from benchmarks.measure import Meter, Tally
+from tests.support.log_ins import aiokafka_settings, librdkafka_settings
 
 __all__ = ["CALLS", "measure"]
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from aioprod.testing.fixtures import LoopThread, running_cluster
 from benchmarks import report
-from benchmarks.environment import environment
 from benchmarks.rows.spark import SPARK
 from benchmarks.spark.paths import FLOOR, PARTITIONS, Paths
 from benchmarks.spark.tree import ProcessTree, children
 from integration.spark.connector import connector_jars
 from integration.spark.sessions import local_session
+from tests.support.environment import environment
 
 SLOW = 4
 """The row-wise path gets this many times fewer rows."""

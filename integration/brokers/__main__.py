@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from aioprod.errors import AioprodError
-from benchmarks.environment import environment
 from integration.brokers import report
 from integration.brokers.broker import KFAKE, NotRunError, release_of
 from integration.brokers.checks import CHECKS
 from integration.brokers.registry import Check, carried_out
 from integration.brokers.report import Results
 from integration.brokers.starting import running
+from tests.support.environment import environment
 
 __all__ = ["main"]
 

@@ -17,8 +17,6 @@ from typing import Any, Final
 
 from aioprod.testing import KafkaCluster, Security
 from aioprod.testing.kafka.jars import DEFAULT_VERSION
-from benchmarks.environment import environment
-from benchmarks.log_ins import librdkafka_settings
 from integration.chaos.brokers import PROPERTIES, Brokers
 from integration.chaos.checker import Stored, Verdict, judge
 from integration.chaos.disk import SmallDisk, can_mount, small_disk
@@ -29,6 +27,8 @@ from integration.chaos.modes import DOOMED, MAIN, MODES, SOLO, TOPICS, Mode
 from integration.chaos.stalls import longest_stalls
 from integration.chaos.worker import Job
 from integration.support.reading import read_topic
+from tests.support.environment import environment
+from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["Options", "Run", "chaos", "run", "security_of"]
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from aioprod import Producer, TopicPartition
 from aioprod.testing import KafkaCluster
-from benchmarks.environment import environment
 from integration.group.checker import Verdict, judge, judge_output
 from integration.group.plan import TRANSFORMER, Strategy, What, plan
 from integration.group.processes import Programs
@@ -25,6 +24,7 @@ from integration.group.stage import Progress, Stage
 from integration.group.standing import GroupStatus
 from integration.support.groups import group_offsets
 from integration.support.reading import read_topic
+from tests.support.environment import environment
 
 __all__ = ["PROPERTIES", "Options", "Run", "run"]
 

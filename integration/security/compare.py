@@ -22,7 +22,7 @@ from typing import Any, Final
 from aioprod import OAuthToken, Producer
 from aioprod.testing import Acl, KafkaCluster, Security
 from aioprod.testing.security import unsecured_token
-from benchmarks.log_ins import aiokafka_settings, librdkafka_settings
+from tests.support.log_ins import aiokafka_settings, librdkafka_settings
 
 TOPIC: Final = "orders"
 TIMEOUT_S: Final = 40.0

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any, Final, NamedTuple
 
 from aioprod.testing import KafkaCluster, Security
-from benchmarks.log_ins import librdkafka_settings
 from integration.support.reading import Stored, read_topic
+from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["CERTIFIED", "SECURED", "Secured"]
 

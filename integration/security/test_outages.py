@@ -16,7 +16,6 @@ from aioprod import Producer
 from aioprod.testing import KafkaCluster, Security
 from aioprod.testing.fixtures import running_cluster
 from aioprod.testing.security import KerberosService, TokenIssuer
-from benchmarks.log_ins import librdkafka_settings
 from integration.security.kdc import REALM, missing_for_kerberos, running_kdc
 from integration.security.secured import Secured
 from integration.support.brokers import VERSIONS
@@ -24,6 +23,7 @@ from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from tests.support.identity_provider import AUDIENCE, CLIENT, ISSUER, SECRET, Answer, identity_provider
 from tests.support.length import PAUSE_S, by_length
+from tests.support.log_ins import librdkafka_settings
 
 AWAY_S: Final = 60
 SESSION_MS: Final = 3000

@@ -17,10 +17,10 @@ from aioprod.group import Member
 from aioprod.reader import read
 from aioprod.testing import KafkaCluster, Security
 from aioprod.testing.fixtures import running_cluster
-from benchmarks.log_ins import librdkafka_settings
 from integration.support.brokers import NEWEST, TRANSACTION_VERSION_1
 from integration.support.figures import Figures
 from integration.support.reading import read_topic
+from tests.support.log_ins import librdkafka_settings
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from build_ext import PACKAGE, TRANSLATED, hot_modules
 from tests.support.builds import builds
+from tools.build_ext import PACKAGE, TRANSLATED, hot_modules
 
 COMPARED = {
     "test_arrow.py": ("arrow.columns", "producer.batching.bulk_columns", "producer.batching.bulk_topics"),

@@ -12,7 +12,7 @@ import pytest
 from aioprod import Admin, Member, Producer
 from aioprod.config import ProducerConfig, settings_of
 from aioprod.group import MemberConfig
-from documentation.librdkafka import NAMES, PAGE, filled, meaning
+from tools.documentation.librdkafka import NAMES, PAGE, filled, meaning
 
 CLIENTS = [
     ("Producer", (confluent_kafka.Producer, confluent_kafka.aio.AIOProducer), Producer),
@@ -46,7 +46,7 @@ def test_what_stands_in_place_of_a_call_is_there(name: str, theirs: tuple[type, 
 
 def test_the_table_of_settings_is_up_to_date() -> None:
     text = PAGE.read_text()
-    assert text == filled(text), "run: python -m documentation.librdkafka"
+    assert text == filled(text), "run: python -m tools.documentation.librdkafka"
 
 
 def test_settings_that_are_named_exist() -> None:

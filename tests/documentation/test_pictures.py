@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from documentation.pictures.figures import FIGURES
-from documentation.pictures.plots import PLOTS, RESULTS, measured
 from tests.support.snippets import DOCS, ROOT
+from tools.documentation.pictures.figures import FIGURES
+from tools.documentation.pictures.plots import PLOTS, RESULTS, measured
 
 ALL = FIGURES | PLOTS
 
@@ -19,7 +19,7 @@ ALL = FIGURES | PLOTS
 @pytest.mark.parametrize("name", ALL)
 def test_a_picture_is_up_to_date(name: str) -> None:
     drawn = ALL[name]().svg()
-    assert (DOCS / "images" / name).read_text() == drawn, "run: python -m documentation.pictures"
+    assert (DOCS / "images" / name).read_text() == drawn, "run: python -m tools.documentation.pictures"
 
 
 @pytest.mark.parametrize("name", ALL)

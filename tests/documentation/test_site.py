@@ -14,11 +14,11 @@ from mkdocs.structure.pages import Page
 
 from aioprod.cli.commands import COMMANDS
 from aioprod.cli.pages import parsers
-from documentation import hooks
-from documentation.links import PAGES, broken_links
-from documentation.markdown import anchor_of, anchors, links
-from documentation.state_tables import as_tables
 from tests.support.snippets import DOCS, ROOT
+from tools.documentation import hooks
+from tools.documentation.links import PAGES, broken_links
+from tools.documentation.markdown import anchor_of, anchors, links
+from tools.documentation.state_tables import as_tables
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -46,7 +46,7 @@ def test_anchors_are_those_of_the_site() -> None:
 
 @pytest.fixture(scope="module")
 def config() -> MkDocsConfig:
-    return load_config(str(ROOT / "mkdocs.yml"))
+    return load_config(str(ROOT / "tools" / "mkdocs.yml"))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ BLOCK = re.compile(r"^```(?:sh|console|bash)\n(.*?)^```$", re.MULTILINE | re.DOT
 LINES = [
     (page, line)
     for page in PAGES
-    if page.name not in ("cli.md", "DESIGN.md")
+    if page.name not in ("cli.md", "design.md")
     for block in BLOCK.findall(page.read_text())
     for line in block.splitlines()
 ]

@@ -15,8 +15,8 @@ from aioprod.admin import Admin
 from aioprod.group import Member
 from aioprod.reader import Reader
 from aioprod.testing import FakeCluster
-from tests.support.settings_tables import filled
 from tests.support.snippets import ROOT, snippets
+from tools.settings_tables import filled
 
 DOCS = ROOT / "docs"
 GROUPS, READER, ADMIN = (DOCS / f"{name}.md" for name in ("groups", "reader", "admin"))
@@ -59,15 +59,13 @@ def test_a_page_names_all_calls_and_no_others(page: Path, name: str, kind: type[
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_tables_of_settings_are_those_of_the_code(page: Path) -> None:
-    assert page.read_text() == filled(page.read_text()), (
-        f"run: python -m tests.support.settings_tables docs/{page.name}"
-    )
+    assert page.read_text() == filled(page.read_text()), f"run: python -m tools.settings_tables docs/{page.name}"
 
 
 def test_a_page_is_filled(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("Before.\n\n<!-- settings: aioprod.reader.settings:SessionConfig -->\n| old |\n\nAfter.\n")
-    subprocess.run([sys.executable, "-m", "tests.support.settings_tables", str(page)], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, "-m", "tools.settings_tables", str(page)], check=True, cwd=ROOT)
     text = page.read_text()
     assert text.startswith("Before.\n\n<!-- settings: aioprod.reader.settings:SessionConfig -->\n| name |")
     assert "\n| `default.api.timeout.ms` | int | `60000` |" in text

@@ -18,7 +18,7 @@ from aioprod.records import parse_batches
 from aioprod.wire.codec import decode, encode
 from aioprod.wire.frame import FRAME_SIZE_MAX, FrameSplitter
 from aioprod.wire.schema import Array, Message, Primitive, Struct, WireField, fields_of
-from fuzz.limits import MEMORY_PER_BYTE, memory_max
+from tests.fuzz.limits import MEMORY_PER_BYTE, memory_max
 from tests.records.test_parser import make_batch, varints
 from tests.support.length import by_length
 from tests.support.messages import MESSAGES
@@ -125,8 +125,8 @@ def test_a_frame_takes_the_memory_that_has_come_and_not_what_is_announced() -> N
 BOMBS = """
 from aioprod.errors import CorruptRecordError
 from aioprod.records import decompress
-from fuzz.limits import SLACK, memory_max, peak
-from fuzz.targets.records import bombs
+from tests.fuzz.limits import SLACK, memory_max, peak
+from tests.fuzz.targets.records import bombs
 LIMIT = 8 << 20
 for size, fits in ((LIMIT, True), (LIMIT * 4, False)):
     for codec, bomb in bombs(size):

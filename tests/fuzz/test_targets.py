@@ -1,4 +1,4 @@
-"""The fuzzing targets of `fuzz/` in short: over their seeds, over what was once found, and over damaged seeds."""
+"""The fuzzing targets of this folder in short: over their seeds, over what was once found, and over damaged seeds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import fuzz
 from aioprod.errors import AioprodError
-from fuzz.__main__ import REACHED
-from fuzz.limits import ALLOWED
-from fuzz.targets import TARGETS
+from tests.fuzz.__main__ import REACHED
+from tests.fuzz.limits import ALLOWED
+from tests.fuzz.targets import TARGETS
 from tests.support.length import by_length
 
-FOUND = Path(fuzz.__file__).parent / "findings"
+FOUND = Path(__file__).parent / "findings"
 READ_BY_ALL = ("responses", "requests", "answer", "metadata", "batches", "builder")
 """Targets whose seeds are all well-formed."""
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
-from scale import __main__ as command
-from scale.crowd import computed, simulated
-from scale.page import PAGE, with_tables
-from scale.pictures import FOLDER, write
-from scale.restarts import modelled, outage
-from scale.rolling import rolling_restart
-from scale.split import cut
-from scale.stub import Stub, address_of, topic_name
+from tests.scale import __main__ as command
+from tests.scale.crowd import computed, simulated
+from tests.scale.page import PAGE, with_tables
+from tests.scale.pictures import FOLDER, write
+from tests.scale.restarts import modelled, outage
+from tests.scale.rolling import rolling_restart
+from tests.scale.split import cut
+from tests.scale.stub import Stub, address_of, topic_name
 
 
 @pytest.fixture(scope="module")

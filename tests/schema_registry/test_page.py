@@ -16,8 +16,8 @@ from aioprod.schema_registry import SchemaRegistry
 from aioprod.schema_registry.options import SerializerOptions
 from aioprod.schema_registry.serializing import RegistrySerializer
 from aioprod.testing import FakeCluster, FakeSchemaRegistry
-from tests.support.settings_tables import filled
 from tests.support.snippets import ROOT, snippets
+from tools.settings_tables import filled
 
 PAGE = ROOT / "docs" / "schema-registry.md"
 
@@ -43,9 +43,7 @@ def test_the_code_of_the_page_runs(
 
 
 def test_the_table_of_settings_is_that_of_the_code() -> None:
-    assert PAGE.read_text() == filled(PAGE.read_text()), (
-        "run: python -m tests.support.settings_tables docs/schema-registry.md"
-    )
+    assert PAGE.read_text() == filled(PAGE.read_text()), "run: python -m tools.settings_tables docs/schema-registry.md"
 
 
 def test_each_name_is_on_the_page() -> None:

@@ -9,9 +9,9 @@ import pytest
 from aioprod import RecordMetadata
 from aioprod.errors import ErrorCode, NotSentError, ProducerFencedError, RejectedError, UnknownOutcomeError
 from aioprod.types import DeliveryReport
-from simulation.checker import LATE_S, Evidence, check
-from simulation.ledger import Ledger, Log
-from simulation.plan import Plan
+from tests.simulation.checker import LATE_S, Evidence, check
+from tests.simulation.ledger import Ledger, Log
+from tests.simulation.plan import Plan
 
 PLACE = ("t", 0, 0)
 FORGOTTEN = [(UnknownOutcomeError, 0.0, False), (UnknownOutcomeError, 1.0, True), (RejectedError, 0.0, True)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.mutations import MUTATIONS
+from tests.simulation.mutations import MUTATIONS
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
@@ -25,7 +25,7 @@ def test_it_changes_the_source(name: str) -> None:
 
 
 def test_a_mutated_producer_breaks_a_promise() -> None:
-    command = [sys.executable, "-m", "simulation", "--seeds=50", "--processes=1", "--stop"]
+    command = [sys.executable, "-m", "tests.simulation", "--seeds=50", "--processes=1", "--stop"]
     command.append("--mutation=memory is released twice")
     environment = os.environ | {"AIOPROD_NO_EXT": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from simulation.plan import FAULTS, LOG_IN_FAULTS, TRANSACTION_FAULTS, Plan
-from simulation.run import run_seed
+from tests.simulation.plan import FAULTS, LOG_IN_FAULTS, TRANSACTION_FAULTS, Plan
+from tests.simulation.run import run_seed
 from tests.support.length import by_length
 
 SEEDS = by_length(10, 40)
@@ -35,7 +35,7 @@ def test_a_seed_happens_again_as_it_was() -> None:
     again = run_seed(11)
     assert first.digest == again.digest
     assert len(lines) > 50
-    command = [sys.executable, "-m", "simulation", "--replay=11"]
+    command = [sys.executable, "-m", "tests.simulation", "--replay=11"]
     replays = {
         subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout for _ in range(2)
     }

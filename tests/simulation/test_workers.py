@@ -6,8 +6,8 @@ import json
 import subprocess
 import sys
 
-from simulation.__main__ import DRAWN, _seed
-from simulation.workers import MEMORY_MAX, SEED_CPU_S, Workers
+from tests.simulation.__main__ import DRAWN, _seed
+from tests.simulation.workers import MEMORY_MAX, SEED_CPU_S, Workers
 
 RESULT = {"problems": [], "injected": {}, "outcomes": {}, "simulated_s": 0.0}
 
@@ -35,7 +35,7 @@ def test_a_process_that_can_not_start_is_not_started_again() -> None:
 def test_a_seed_has_bounds_of_time_and_memory() -> None:
     code = f"""
 import resource
-from simulation.workers import bound_process, bound_seed
+from tests.simulation.workers import bound_process, bound_seed
 bound_process()
 bound_seed()
 assert resource.getrlimit(resource.RLIMIT_CPU)[0] <= {SEED_CPU_S} + 30

@@ -1,0 +1,232 @@
+"""Deliberate bugs, and whether the simulation detects each of them: `python -m tests.simulation.mutations`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.simulation.mutation import Mutation
+
+__all__ = ["MUTATIONS"]
+
+_ALL = (
+    Mutation(
+        "memory is released twice",
+        "aioprod.producer.batching.lifecycle",
+        "    accumulator.budget.release(batch.record_bytes, batch.records)\n",
+        "    accumulator.budget.release(2 * batch.record_bytes, 2 * batch.records)\n",
+    ),
+    Mutation(
+        "a retry goes to the end of the queue",
+        "aioprod.producer.batching.partition",
+        "while at and self.queued[at - 1].serial > batch.serial:",
+        "while False:",
+    ),
+    Mutation(
+        "an outcome is delivered twice",
+        "aioprod.producer.completions",
+        "            returned = waiter(metadata, None)\n",
+        "            returned = waiter(metadata, None)\n            returned = waiter(metadata, None)\n",
+    ),
+    Mutation(
+        "a record that expires in flight was never sent",
+        "aioprod.producer.batching.retry",
+        "if batch.maybe_stored or batch.unanswered:",
+        "if batch.maybe_stored:",
+    ),
+    Mutation(
+        "a lost answer means that nothing was stored",
+        "aioprod.producer.outcomes",
+        "            batch.maybe_stored = True\n            batch.cause = error\n",
+        "            batch.unanswered = False\n            batch.cause = error\n",
+    ),
+    Mutation(
+        "a lost answer is a success",
+        "aioprod.producer.outcomes",
+        "            batch.maybe_stored = True\n            batch.cause = error\n",
+        "            self._deliver(batch, -1, -1, now)\n            continue\n",
+    ),
+    Mutation(
+        "a flush does not wait for the halves of a batch that was too large",
+        "aioprod.producer.batching.splitting",
+        "        for barrier in batch.barriers or ():",
+        "        for barrier in ():",
+    ),
+    Mutation(
+        "a cancelled record is sent all the same",
+        "aioprod.producer.batching.batch",
+        "        self.withdrawn.add(index)\n",
+        "",
+    ),
+    Mutation(
+        "the bytes of a batch that expired on the wire are used again",
+        "aioprod.producer.batching.lifecycle",
+        "    if not batch.on_wire and not batch.compressing:\n",
+        "    if not batch.compressing:\n",
+    ),
+    Mutation(
+        "the bytes of a batch that expired in a thread are used again",
+        "aioprod.producer.batching.lifecycle",
+        "    if not batch.on_wire and not batch.compressing:\n",
+        "    if not batch.on_wire:\n",
+    ),
+    Mutation(
+        "the parts of a batch that was too large begin their time anew",
+        "aioprod.producer.batching.splitting",
+        "    part.topic_id = batch.topic_id\n",
+        "    part.topic_id = batch.topic_id\n    part.deadline += 10.0\n",
+    ),
+    Mutation(
+        "sequence numbers are given when a batch is full",
+        "aioprod.producer.batching.accumulator",
+        "        partition.finish()\n        if self.compress",
+        "        partition.finish()\n        if self.sequences is not None and batch is not None:\n"
+        "            self.sequences.stamp(partition, batch)\n        if self.compress",
+    ),
+    Mutation(
+        "a retry gets a new sequence number",
+        "aioprod.producer.batching.drain",
+        "if accumulator.sequences is not None and batch.base_sequence < 0:",
+        "if accumulator.sequences is not None:",
+    ),
+    Mutation(
+        "a duplicate is an error",
+        "aioprod.producer.batching.retry",
+        "if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):",
+        "if code == ErrorCode.NONE:",
+    ),
+    Mutation(
+        "out of sequence is always fatal",
+        "aioprod.producer.outcomes",
+        "return Verdict.FAIL if is_gap and sequences.transactional else Verdict.RETRY",
+        "return Verdict.FAIL",
+    ),
+    Mutation(
+        "out of sequence begins no new epoch",
+        "aioprod.producer.batching.sequences",
+        "        self._miss(partition, batch.serial)\n        self._mark(partition)\n        return True\n",
+        "        return True\n",
+    ),
+    Mutation(
+        "a new epoch begins while batches are on the wire",
+        "aioprod.producer.batching.sequences",
+        "if partition.in_flight or self.transactional or",
+        "if self.transactional or",
+    ),
+    Mutation(
+        "a new epoch has the number of the old one",
+        "aioprod.producer.batching.sequences",
+        "self._bump(partition, partition.producer_id, partition.epoch + 1)",
+        "self._bump(partition, partition.producer_id, partition.epoch)",
+    ),
+    Mutation(
+        "a new epoch does not begin at 0",
+        "aioprod.producer.batching.sequences",
+        "        partition.next_sequence = 0\n",
+        "",
+    ),
+    Mutation(
+        "batches without outcome keep their stamps in a new epoch",
+        "aioprod.producer.batching.sequences",
+        "            batch.base_sequence = -1\n        partition.unacknowledged.clear()\n",
+        "            pass\n",
+    ),
+    Mutation(
+        "the first batch of an epoch is not alone",
+        "aioprod.producer.batching.partition",
+        "if self.retrying or not self.is_established or self.unknown_serial >= 0",
+        "if self.retrying or self.unknown_serial >= 0",
+    ),
+    Mutation(
+        "sequence numbers grow beyond 2**31",
+        "aioprod.producer.batching.sequences",
+        "SEQUENCE_MASK = 0x7FFFFFFF",
+        "SEQUENCE_MASK = 0xFFFFFFFFFF",
+    ),
+    Mutation(
+        "a record that fails leaves its transaction as it is",
+        "aioprod.producer.transactions.manager",
+        "        else:\n            self.fail(error)\n\n    def _fail_after(",
+        "\n    def _fail_after(",
+    ),
+    Mutation(
+        "a commit waits for no record",
+        "aioprod.producer.transactions.manager",
+        "                await self._effects.flush(self._max_block_s)\n            except BaseException as error:\n"
+        "                if self.state is S.FLUSHING:",
+        "                pass\n            except BaseException as error:\n"
+        "                if self.state is S.FLUSHING:",
+    ),
+    Mutation(
+        "the epoch in the response to EndTxn is ignored",
+        "aioprod.producer.transactions.manager",
+        "            self._identity = identity\n            self._effects.set_producer_id(identity)",
+        "            self._identity = identity\n            if identity.epoch < 3:\n"
+        "                self._effects.set_producer_id(identity)",
+    ),
+    Mutation(
+        "the end of a backoff wakes nothing",
+        "aioprod.producer.pipeline",
+        "            end_backoffs(accumulator, now),\n",
+        "            None,\n",
+    ),
+    Mutation(
+        "a batch that expires on the wire keeps its place there",
+        "aioprod.producer.batching.lifecycle",
+        "    batch.on_wire = False\n    batch.partition.in_flight -= 1\n    if batch.state != COMPLETED:\n"
+        "        return True\n",
+        "    batch.on_wire = False\n    if batch.state != COMPLETED:\n"
+        "        batch.partition.in_flight -= 1\n        return True\n",
+    ),
+)
+MUTATIONS = {mutation.name: mutation for mutation in _ALL}
+
+
+def main() -> int:
+    """Return the exit status: 1 if a mutation was not detected."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutations", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2000, help="in how many seeds each has to be detected")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="one for each core by default")
+    parser.add_argument("names", nargs="*", help="which of them; all by default")
+    options = parser.parse_args()
+    names = options.names or list(MUTATIONS)
+    width = max(map(len, names))
+    missed = 0
+    start = time.perf_counter()
+    print(f"{'mutation':{width}}  seed  what was noticed")
+    with ThreadPoolExecutor(options.processes) as pool:
+        for name, (seed, problem) in zip(
+            names, pool.map(lambda name: _first_seed(name, options.seeds), names), strict=True
+        ):
+            missed += seed is None
+            print(f"{name:{width}}  {'none' if seed is None else seed:>4}  {problem}", flush=True)
+    print(f"{len(names) - missed} of {len(names)} were noticed; {time.perf_counter() - start:.0f} s.")
+    return bool(missed)
+
+
+def _first_seed(name: str, seeds: int) -> tuple[int | None, str]:
+    """The first seed that detects a mutation, and the first of its problems."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.simulation",
+        f"--seeds={seeds}",
+        "--processes=1",
+        "--stop",
+        f"--mutation={name}",
+    ]
+    environment = os.environ | {"AIOPROD_NO_EXT": "1"}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    found = re.search(r"^Seed (\d+) .*:\n +(.*)$", done.stdout, re.MULTILINE)
+    if found is not None:
+        return int(found[1]), found[2]
+    return None, f"nothing, exit status {done.returncode}: {done.stdout[-200:]!r}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
