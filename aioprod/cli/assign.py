@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aioprod.cli.arguments import members_of, subscriptions, topics_of, unique
 from aioprod.cli.assignment_file import read_assignment, read_sizes, written
-from aioprod.cli.assignment_tables import balance_parts, comparison_parts
+from aioprod.group.assignors.tables import balance_parts, comparison_parts
 from aioprod.cli.picture import picture_of
 from aioprod.cli.rebalances import Assigned, partition_count, rebalances
 from aioprod.console.files import write
