@@ -32,7 +32,7 @@ __all__ = [
     "no_value",
 ]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 _RAISED_MAX: Final = 100
 """Failures that one error holds: no reader looks at a million."""
@@ -184,7 +184,7 @@ class SendResult:
 
 
 def _log_unread(failed: str, index: int, first: str) -> None:
-    log.warning(
+    _logger.warning(
         "%s, and the failures of the SendResult were never read, the first at index %d: %s "
         "(`raise_for_failures()` raises them)",
         failed,

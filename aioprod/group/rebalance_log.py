@@ -13,7 +13,7 @@ from aioprod.types import TopicPartition
 
 __all__ = ["RebalanceLog", "partitions_in_words"]
 
-log = Logger("aioprod.group")
+_logger = Logger("aioprod.group")
 
 _NAMED_MAX: Final = 20
 """How many partitions a line names."""
@@ -43,10 +43,10 @@ class RebalanceLog:
     def _say(self, level: int, what: str, more: str = "") -> None:
         line = self._limit.take(str(level), self._clock())
         if line.left_out:
-            log.info(
+            _logger.info(
                 "%d more lines about rebalances of group %r are logged as DEBUG only", line.left_out, self._group_id
             )
-        log.log(level if line.is_logged else logging.DEBUG, "Member of group %r %s%s", self._group_id, what, more)
+        _logger.log(level if line.is_logged else logging.DEBUG, "Member of group %r %s%s", self._group_id, what, more)
 
 
 def partitions_in_words(partitions: Iterable[TopicPartition]) -> str:

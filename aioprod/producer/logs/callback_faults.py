@@ -15,7 +15,7 @@ from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["CallbackFaults"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 
 class CallbackFaults:
@@ -53,7 +53,7 @@ class CallbackFaults:
         if known is None:
             self._repeated[what, how] = now, 0
             is_logged = self._limit.take("failures of callbacks", now).is_logged
-            log.log(logging.ERROR if is_logged else logging.DEBUG, "%s %s %s", what, how, where, exc_info=error)
+            _logger.log(logging.ERROR if is_logged else logging.DEBUG, "%s %s %s", what, how, where, exc_info=error)
             return
         since, count = known[0], known[1] + 1
         if now - since >= WINDOW_S:
@@ -63,7 +63,7 @@ class CallbackFaults:
 
     def _log_count(self, what: str, how: str, count: int, seconds: float) -> None:
         if count:
-            log.error("%s %s %s more in %s", what, how, counted(count, "time"), seconds_of(seconds))
+            _logger.error("%s %s %s more in %s", what, how, counted(count, "time"), seconds_of(seconds))
 
 
 def _described(callback: Any) -> str:
