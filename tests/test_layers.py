@@ -1,4 +1,4 @@
-"""The design's page is what the linter keeps: its table has the rooms of the layers, in their order, and all that it names."""
+"""The page of the design has the rooms of the layers, in the order that the linter keeps, and names only what is there."""
 
 from __future__ import annotations
 
