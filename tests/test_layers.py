@@ -1,4 +1,4 @@
-"""The page of the design has the rooms of the layers, in the order that the linter keeps, and names only what is there."""
+"""The design has the rooms of the layers, in the order that the linter keeps, and names only what is there."""
 
 from __future__ import annotations
 
