@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
 from aioprod._logger import Logger
 from aioprod._shown import shown_record
+from aioprod._words import counted
 from aioprod.consumed_record import ConsumedRecord
 from aioprod.errors import AioprodError, DeliveryError, SendFailuresError, UsageError
 from aioprod.record_metadata import RecordMetadata
@@ -194,7 +195,7 @@ def _log_unread(failed: str, index: int, first: str) -> None:
 
 
 def _failed(count: int, of: int) -> str:
-    return f"{count} of {of} record{'' if of == 1 else 's'} {'was' if count == 1 else 'were'} not sent or not delivered"
+    return f"{count} of {counted(of, 'record')} {'was' if count == 1 else 'were'} not sent or not delivered"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import aioprod
 ROOT = Path(aioprod.__file__).parents[1]
 
 PRODUCER = {
-    "": "_acl_names _build _error_codes _lazy _line_limit _live _logger _rights _shown _user_code cluster config "
-    "consumed_record errors interceptors messages metrics net producer record_metadata records routing "
+    "": "_acl_names _build _error_codes _lazy _line_limit _live _logger _rights _shown _user_code _words cluster "
+    "config consumed_record errors interceptors messages metrics net producer record_metadata records routing "
     "serializers types wire",
     "cluster": "lower_epochs metadata model names topic_errors topic_metadata",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "

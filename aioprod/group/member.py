@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from aioprod._shown import shown_error
+from aioprod._words import counted
 from aioprod.calls.coordinator import Coordinator
 from aioprod.calls.session import Session
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
@@ -121,9 +122,8 @@ class Member(PartitionCalls, MemberLacks):
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        owned = len(self.assignment)
-        what = f", {owned} {'partition' if owned == 1 else 'partitions'}"
-        return self._session.described(f"Member of group {self.group_id!r}", what)
+        owned = counted(len(self.assignment), "partition")
+        return self._session.described(f"Member of group {self.group_id!r}", f", {owned}")
 
     # --- life
 

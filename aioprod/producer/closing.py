@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Final
 
 from aioprod._logger import Logger
+from aioprod._words import counted
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, ProducerClosedError
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.partition import Partition, Topic
-from aioprod.producer.explain import Explainer, counted
+from aioprod.producer.explain import Explainer
 
 __all__ = ["CLOSE_QUIET_S", "CloseLimit", "Ending", "Remainder"]
 

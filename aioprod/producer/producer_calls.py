@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from aioprod._live import described
+from aioprod._words import counted
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
@@ -69,8 +70,8 @@ class ProducerCalls(TransactionalCalls, ProducerLacks):
 
     def __repr__(self) -> str:
         held = self.buffered
-        waiting = f", {held.records} records ({held.bytes} B) waiting" if held.records else ""
-        what = f"{self._guard.said}{waiting}".replace(" 1 records", " 1 record")
+        waiting = f", {counted(held.records, 'record')} ({held.bytes} B) waiting" if held.records else ""
+        what = f"{self._guard.said}{waiting}"
         return described("Producer", self.config.client_id, self.config.bootstrap_servers, what)
 
     if not TYPE_CHECKING:

@@ -6,9 +6,9 @@ import warnings
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aioprod._logger import Logger
+from aioprod._words import counted
 from aioprod.errors import UsageError
 from aioprod.producer.closing import Ending
-from aioprod.producer.explain import counted
 from aioprod.producer.guard import State
 from aioprod.producer.logs.milestones import named
 

@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from aioprod._live import Live, described
+from aioprod._words import counted
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, ConfigError, InvalidRecordError, ProducerClosedError
 from aioprod.net.settings import client_id_of
 from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
-from aioprod.producer.explain import counted
 from aioprod.producer.preparation import seconds
 from aioprod.producer.producer import all_options
 from aioprod.producer.producer_calls import record_of

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeVar
 
 from aioprod._live import call_in_loop
 from aioprod._logger import Logger
+from aioprod._words import counted
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, BufferFullError, FlushTimeoutError, ProducerClosedError, UsageError
 from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
 from aioprod.producer.closing import CloseLimit
-from aioprod.producer.explain import counted
 from aioprod.producer.logs.milestones import named
 from aioprod.sync import processes
 from aioprod.sync.call import Call

@@ -10,8 +10,8 @@ from typing import Any
 from aioprod._line_limit import WINDOW_S, LineLimit
 from aioprod._logger import Logger
 from aioprod._user_code import raise_later
+from aioprod._words import counted, seconds_of
 from aioprod.config import describe
-from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["CallbackFaults"]
 

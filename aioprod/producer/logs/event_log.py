@@ -7,9 +7,9 @@ from typing import Final
 
 from aioprod._line_limit import LineLimit
 from aioprod._logger import Logger
+from aioprod._words import counted, seconds_of
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.partition import BrokerQueue, Partition
-from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["EventLog"]
 

@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Final
 
 from aioprod._logger import Logger
+from aioprod._words import counted, seconds_of
 from aioprod.errors import AioprodError
 from aioprod.net.client import Client
 from aioprod.net.link import BrokerLink
 from aioprod.producer.batching.accumulator import Accumulator
-from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["QUIET_S", "Outages"]
 

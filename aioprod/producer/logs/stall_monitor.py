@@ -6,10 +6,11 @@ from itertools import islice
 from typing import Final
 
 from aioprod._logger import Logger
+from aioprod._words import counted, seconds_of
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, ParkedRecord
 from aioprod.producer.batching.partition import Partition, Topic
-from aioprod.producer.explain import Explainer, counted, seconds_of
+from aioprod.producer.explain import Explainer
 
 __all__ = ["LINES_MAX", "StallMonitor"]
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from aioprod._line_limit import WINDOW_S
 from aioprod._logger import Logger
-from aioprod.producer.explain import counted, seconds_of
+from aioprod._words import counted, seconds_of
 
 __all__ = ["UnreadFailures"]
 
