@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
 from aioprod._logger import Logger
-from aioprod._shown import shown_record
+from aioprod._short_reprs import shown_record
 from aioprod._words import counted
 from aioprod.consumed_record import ConsumedRecord
 from aioprod.errors import AioprodError, DeliveryError, SendFailuresError, UsageError

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 
-from aioprod._live import Live, lacking
+from aioprod._process_bound import ProcessBound, hinting_at
 from aioprod.admin.configs import ConfigEntry, ConfigKind, alter_configs, describe_configs
 from aioprod.admin.log_dirs import LogDir, log_dirs, topic_sizes
 from aioprod.admin.records import delete_records
@@ -73,9 +73,9 @@ INSTEAD: Final = {
 """Calls of other admin clients that `Admin` lacks -> what to call instead."""
 
 if TYPE_CHECKING:
-    _AdminLacks = Live
+    _ForeignCallHints = ProcessBound
 else:
-    _AdminLacks = lacking(INSTEAD)
+    _ForeignCallHints = hinting_at(INSTEAD)
 
 
 def _takes_timeout_s(
@@ -94,7 +94,7 @@ def _takes_timeout_s(
     return renamed
 
 
-class Admin(SessionUser, _AdminLacks):
+class Admin(SessionUser, _ForeignCallHints):
     """An admin client for one event loop; use it as `async with Admin("host:9092") as admin`.
 
     `options` are fields of `SessionConfig` (Java's names in snake_case); they win over those of `config`. Raises

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from aioprod._authorization_errors import Right, authorization_error
 from aioprod._logger import Logger
-from aioprod._rights import Right, authorization_error
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from aioprod._shown import shown_error
+from aioprod._short_reprs import shown_error
 from aioprod._words import counted
 from aioprod.calls.coordinator import Coordinator
 from aioprod.calls.session import Session
@@ -20,8 +20,8 @@ from aioprod.group.batches import Batches
 from aioprod.group.classic.membership import ClassicMembership
 from aioprod.group.explain import Explainer, WaitCause
 from aioprod.group.fetcher import Fetcher
+from aioprod.group.foreign_calls import ForeignCallHints
 from aioprod.group.kip848.membership import ConsumerMembership
-from aioprod.group.lacking import MemberLacks
 from aioprod.group.membership import Membership, NotJoined
 from aioprod.group.meters import measured
 from aioprod.group.partition_calls import PartitionCalls
@@ -58,7 +58,7 @@ _POLL_NOTED_S: Final = 0.1
 """The poll timer is restarted once in that time, not with each record: that would wake the background task."""
 
 
-class Member(PartitionCalls, MemberLacks):
+class Member(PartitionCalls, ForeignCallHints):
     """A consumer: joins a group and reads the partitions assigned to it; use it as `async with Member(...) as member`.
 
         async for record in member:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Final
 
-from aioprod._line_limit import LineLimit
+from aioprod._log_rate_limit import LogRateLimit
 from aioprod._logger import Logger
 from aioprod.types import TopicPartition
 
@@ -25,7 +25,7 @@ class RebalanceLog:
     def __init__(self, group_id: str, clock: Callable[[], float]) -> None:
         self._group_id = group_id
         self._clock = clock
-        self._limit = LineLimit()
+        self._limit = LogRateLimit()
 
     def assigned(self, partitions: Iterable[TopicPartition], owned: int) -> None:
         """The member was assigned these, and owns so many in all."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from aioprod._logger import Logger
-from aioprod._shown import shown_error
+from aioprod._short_reprs import shown_error
 from aioprod._user_code import raise_later
 from aioprod.errors import (
     AioprodError,

@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod._logger import Logger
-from aioprod._shown import shown_error
+from aioprod._short_reprs import shown_error
 from aioprod._user_code import raise_later
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig, close_instance

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final
 
+from aioprod._authorization_errors import IDEMPOTENT_WRITE, Right, authorization_error
 from aioprod._error_codes import ErrorCode
-from aioprod._rights import IDEMPOTENT_WRITE, Right, authorization_error
 from aioprod._user_code import raise_later
 from aioprod._words import counted
 from aioprod.cluster import Node

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from typing import Any, Final, TypeAlias
 
 from aioprod._logger import Logger
-from aioprod._shown import shown
+from aioprod._short_reprs import shown
 from aioprod.errors import AioprodError, InvalidRecordError, InvalidTopicError, SerializationError, UsageError
 from aioprod.interceptors import PARTITION_MAX, Interceptors
 from aioprod.producer.call_order import CallOrder

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from aioprod._authorization_errors import IDEMPOTENT_WRITE, authorization_error
 from aioprod._logger import Logger
-from aioprod._rights import IDEMPOTENT_WRITE, authorization_error
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,

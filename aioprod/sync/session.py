@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from aioprod._live import call_in_loop
 from aioprod._logger import Logger
+from aioprod._loops import call_in_loop
 from aioprod._words import counted
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, BufferFullError, FlushTimeoutError, ProducerClosedError, UsageError

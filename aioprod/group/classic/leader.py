@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from aioprod._logger import Logger
-from aioprod._shown import printable, shown_error
+from aioprod._short_reprs import printable, shown_error
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ProtocolError, UsageError
 from aioprod.group.assignors import Assignor, Subscription

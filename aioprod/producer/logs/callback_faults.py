@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from aioprod._line_limit import WINDOW_S, LineLimit
+from aioprod._log_rate_limit import WINDOW_S, LogRateLimit
 from aioprod._logger import Logger
 from aioprod._user_code import raise_later
 from aioprod._words import counted, seconds_of
@@ -23,7 +23,7 @@ class CallbackFaults:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._limit = LineLimit()
+        self._limit = LogRateLimit()
         self._repeated: dict[tuple[str, str], tuple[float, int]] = {}
 
     def raised(self, name: str, callback: Any, error: BaseException, record: str) -> None:

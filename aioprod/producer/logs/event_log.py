@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from aioprod._line_limit import LineLimit
+from aioprod._log_rate_limit import LogRateLimit
 from aioprod._logger import Logger
 from aioprod._words import counted, seconds_of
 from aioprod.producer.batching.batch import Batch
@@ -26,7 +26,7 @@ class EventLog:
     """Writes to the logger `aioprod.producer`; `now` is in monotonic seconds. What is over the limit is DEBUG."""
 
     def __init__(self) -> None:
-        self.limit = LineLimit()
+        self.limit = LogRateLimit()
         # Of a partition: why a batch was retried, how often in a row for this reason, and when last.
         self._causes: dict[tuple[str, int], tuple[str, int, float]] = {}
 

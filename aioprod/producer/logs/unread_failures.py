@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from aioprod._line_limit import WINDOW_S
+from aioprod._log_rate_limit import WINDOW_S
 from aioprod._logger import Logger
 from aioprod._words import counted, seconds_of
 
