@@ -18,6 +18,7 @@ from aioprod.group.assignment import AssignmentState, Callback, Callbacks
 from aioprod.group.background import BackgroundTask
 from aioprod.group.batches import Batches
 from aioprod.group.classic.membership import ClassicMembership
+from aioprod.group.config import MemberConfig
 from aioprod.group.explain import Explainer, WaitCause
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.foreign_calls import ForeignCallHints
@@ -29,7 +30,6 @@ from aioprod.group.pattern_subscription import PatternSubscription
 from aioprod.group.poll_gate import PollGate
 from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.group.runner import Runner
-from aioprod.group.settings import MemberConfig
 from aioprod.group.stall_monitor import StallMonitor
 from aioprod.group.validation import (
     DEFAULT_ASSIGNORS,

@@ -12,7 +12,7 @@ from aioprod.calls.any_broker import all_topics
 from aioprod.calls.session import Session
 from aioprod.cluster.names import topic_name_error
 from aioprod.errors import BrokerError, ErrorCode, RequestTimedOutError
-from aioprod.group.settings import MemberConfig
+from aioprod.group.config import MemberConfig
 
 __all__ = ["PatternSubscription"]
 

@@ -9,8 +9,8 @@ from typing import Final
 from aioprod._short_reprs import printable
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.answers import Purpose
+from aioprod.schema_registry.config import RegistryConfig
 from aioprod.schema_registry.errors import RegistryUnreachableError
-from aioprod.schema_registry.settings import RegistryConfig
 from aioprod.schema_registry.tls import system_words
 
 try:

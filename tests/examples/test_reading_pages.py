@@ -64,10 +64,10 @@ def test_the_tables_of_settings_are_those_of_the_code(page: Path) -> None:
 
 def test_a_page_is_filled(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("Before.\n\n<!-- settings: aioprod.reader.settings:SessionConfig -->\n| old |\n\nAfter.\n")
+    page.write_text("Before.\n\n<!-- settings: aioprod.reader.config:SessionConfig -->\n| old |\n\nAfter.\n")
     subprocess.run([sys.executable, "-m", "tools.settings_tables", str(page)], check=True, cwd=ROOT)
     text = page.read_text()
-    assert text.startswith("Before.\n\n<!-- settings: aioprod.reader.settings:SessionConfig -->\n| name |")
+    assert text.startswith("Before.\n\n<!-- settings: aioprod.reader.config:SessionConfig -->\n| name |")
     assert "\n| `default.api.timeout.ms` | int | `60000` |" in text
     assert text.endswith(" |\n\nAfter.\n")
     assert "old" not in text

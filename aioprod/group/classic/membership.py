@@ -25,9 +25,9 @@ from aioprod.group.assignors import Assignor
 from aioprod.group.classic.leader import Leader, is_cooperative
 from aioprod.group.classic.requests import PROTOCOL_TYPE, heartbeat_request, join_request, leave_request, sync_request
 from aioprod.group.classic.states import TRANSITIONS, Event, Meaning, State, Subject, meaning_of
+from aioprod.group.config import MemberConfig
 from aioprod.group.errors import is_retriable, log_retry, member_error
 from aioprod.group.membership import Assign, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
-from aioprod.group.settings import MemberConfig
 from aioprod.group.subscription_codec import decode_assignment
 from aioprod.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 from aioprod.messages.negotiation import ByVersion

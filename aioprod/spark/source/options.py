@@ -11,8 +11,8 @@ from typing import Any, Final, Self
 
 from aioprod.calls.session import check_topic_name
 from aioprod.errors import ConfigError
+from aioprod.reader.config import ISOLATION_LEVELS, ReaderConfig
 from aioprod.reader.offsets import EARLIEST, LATEST
-from aioprod.reader.settings import ISOLATION_LEVELS, ReaderConfig
 from aioprod.spark.options import KafkaSettings, split_options, truth
 from aioprod.types import TopicPartition
 

@@ -1,4 +1,4 @@
-"""The settings of a reader and of an administrator, under the names that Java's consumer and admin client give them."""
+"""The class in which a user writes the settings of a reader, under the names of Java's consumer."""
 
 from __future__ import annotations
 
