@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled lock demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint docs bench bench-check bench-observed bench-registry bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
+.PHONY: help compiled lock demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint generate docs bench bench-check bench-observed bench-registry bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -188,19 +188,21 @@ transactions: $(READY) $(COMPILED) ## transactions on three brokers while their 
 spark-load-killed: $(READY) $(COMPILED) ## load ROWS=5000000 rows by Spark, killed at random KILLS=3 times and resumed, and audit them
 	@$(BIN)/python -m integration.spark.programs.load_killed --rows $(or $(ROWS),5000000) --kills $(or $(KILLS),3) $(ARGS)
 
-# The file that a program makes: with what to do when it is out of date.
-generated = $(BIN)/python -m $(1) | diff $(2) - || { echo "$(2) is out of date, run: python -m $(1) > $(2)"; false; }
+# A check, and what mends what it finds.
+checked = $(BIN)/$(1) || { echo "To mend it, $(2)"; false; }
 
-lint: $(READY) ## style, types, layers, generated pages
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	@$(call generated,aioprod.config,docs/configuration.md)
-	@$(call generated,tools.typed_options,aioprod/options.py)
-	$(BIN)/python -m tools.glossary aioprod tools/documentation examples
-	@$(BIN)/python -m tools.documentation.links
+lint: $(READY) ## style, types, layers, generated files, words, links: about 5 minutes the first time, then seconds
+	@$(call checked,ruff check .,run: $(BIN)/ruff check --fix . (it leaves what needs a decision: ruff rule CODE says why))
+	@$(call checked,ruff format --check .,run: $(BIN)/ruff format .)
+	@$(call checked,mypy,correct the types named above: tests are checked as strictly as the library)
+	@$(call checked,lint-imports,move the code down to the room of what it needs; docs/design.md shows the layers)
+	@AIOPROD_NO_EXT=1 $(BIN)/python -m tools.generate --check
+	@$(call checked,python -m tools.glossary aioprod tools/documentation examples,write one of the words named above; a phrase of the field goes into ALLOWED of tools/glossary.py)
+	@$(call checked,python -m tools.documentation.links,correct the link on the page and line named above)
 	$(if $(LONG),@$(MAKE) --no-print-directory docs)
+
+generate: $(READY) ## write the pages, tables, pictures and types that are made from code: all of it, in seconds
+	@AIOPROD_NO_EXT=1 $(BIN)/python -m tools.generate
 
 docs: $(FOR_DOCS) ## the documentation site, in build/site: open index.html; a warning is an error; AIOPROD_LONG=1 make lint builds it, too
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m tools.documentation.links

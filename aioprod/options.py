@@ -1,4 +1,4 @@
-# Made by `python -m tools.typed_options > aioprod/options.py`; a test compares. Edit the tables of settings.
+# Made by `make generate`. Edit the tables of settings.
 """The keyword options of each client, for type checkers and editors: `**options: Unpack[ProducerOptions]`.
 
 Names, meanings and defaults are those of the settings (`python -m aioprod.config`). The types are those of the values

@@ -18,8 +18,10 @@ __all__ = [
     "RESULTS",
     "ahead",
     "headlines",
+    "kept_numbers",
     "main",
     "target_tables",
+    "with_kept",
     "with_section",
     "write",
     "write_spark",
@@ -250,10 +252,23 @@ def write(results: Mapping[str, Any]) -> None:
 
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "results.json").write_text(_json(results))
-    whole = with_spark(results)
-    (RESULTS / "results.md").write_text("\n".join(all_numbers(whole)) + "\n")
     plot(results, RESULTS / "results.png")
-    README.write_text(with_section(README.read_text(), readme_section(whole)))
+    (RESULTS / "results.md").write_text(kept_numbers())
+    README.write_text(with_kept(README.read_text()))
+
+
+def kept_numbers() -> str:
+    """Return the page of all numbers, of the results that are kept."""
+    return "\n".join(all_numbers(_kept())) + "\n"
+
+
+def with_kept(text: str) -> str:
+    """Return the README with the figures that are kept; raises ValueError if it has no place for them."""
+    return with_section(text, readme_section(_kept()))
+
+
+def _kept() -> Mapping[str, Any]:
+    return with_spark(json.loads((RESULTS / "results.json").read_text()))
 
 
 def write_spark(spark: Mapping[str, Any]) -> None:

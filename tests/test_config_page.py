@@ -1,20 +1,13 @@
-"""The reference page is made from the table, and the one in docs/ is up to date."""
+"""The reference page is made from the table."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 from aioprod.config import KNOWN_CLASSES, ProducerConfig, settings_of
 from aioprod.config._page import reference_page
 from aioprod.config._unsupported import UNSUPPORTED_SETTINGS
-
-PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
-
-
-def test_the_page_in_docs_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == reference_page(), "run: python -m aioprod.config > docs/configuration.md"
 
 
 def test_the_module_prints_the_page() -> None:

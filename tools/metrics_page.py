@@ -1,14 +1,11 @@
 """The tables of docs/metrics.md, made from the metrics of the clients.
 
-`python -m tools.metrics_page docs/metrics.md` writes them into the page, each after its
-`<!-- metrics: module:Class -->`.
+Each stands after its `<!-- metrics: module:Class -->`; `tools.generate` writes them.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final
 
@@ -42,8 +39,3 @@ def _row(metrics: Metrics, name: str) -> str:
 def filled(page: str) -> str:
     """The page with its tables as they have to be, whatever they were."""
     return _PLACE.sub(lambda place: f"{place[1]}\n{metrics_table(resolve_name(place[2])())}", page)
-
-
-if __name__ == "__main__":
-    for path in map(Path, sys.argv[1:]):
-        path.write_text(filled(path.read_text()))

@@ -1,14 +1,11 @@
 """The tables of settings in the pages of the documentation, made from the configuration classes.
 
-`python -m tools.settings_tables docs/reader.md ...` writes them into pages, each after its
-`<!-- settings: module:Class -->`.
+Each stands after its `<!-- settings: module:Class -->`; `tools.generate` writes them.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final
 
@@ -31,8 +28,3 @@ def settings_table(config: type[ClientConfig]) -> str:
 def filled(page: str) -> str:
     """The page with its tables as they have to be, whatever they were."""
     return _PLACE.sub(lambda place: f"{place[1]}\n{settings_table(resolve_name(place[2]))}", page)
-
-
-if __name__ == "__main__":
-    for path in map(Path, sys.argv[1:]):
-        path.write_text(filled(path.read_text()))

@@ -1,12 +1,11 @@
 """The module `aioprod.options`, made from the tables of settings.
 
-`python -m tools.typed_options > aioprod/options.py` writes it; `make lint` and a test compare.
+`tools.generate` writes it.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -21,7 +20,7 @@ __all__ = ["SHAPES", "Shape", "keywords", "module_text"]
 WIDTH: Final = 120
 
 _HEAD: Final = '''\
-# Made by `python -m tools.typed_options > aioprod/options.py`; a test compares. Edit the tables of settings.
+# Made by `make generate`. Edit the tables of settings.
 """The keyword options of each client, for type checkers and editors: `**options: Unpack[ProducerOptions]`.
 
 Names, meanings and defaults are those of the settings (`python -m aioprod.config`). The types are those of the values
@@ -139,7 +138,3 @@ def _annotated(name: str, annotation: str) -> str:
 def _docstring(text: str) -> list[str]:
     quoted = f'"""{text}"""' if not text.endswith('"') else f'"""{text} """'
     return textwrap.wrap(quoted, WIDTH, initial_indent="    ", subsequent_indent="    ", break_long_words=False)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(module_text())

@@ -1,9 +1,8 @@
-"""The page about all commands, made from their parsers: `python -m aioprod.cli.pages > docs/cli.md`."""
+"""The page about all commands, made from their parsers."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 
@@ -14,7 +13,7 @@ __all__ = ["page", "parsers"]
 
 _HEAD = """# The program `aioprod`
 
-<!-- made by `python -m aioprod.cli.pages` -->
+<!-- Made by `make generate`. Edit the parsers in aioprod/cli/. -->
 
 It comes with aioprod ([installing](start.md#1-install)); the extra `cli` adds drawn tables, live views and pictures.
 `aioprod --help` lists the commands, and `aioprod COMMAND --help` says what each takes.
@@ -89,7 +88,3 @@ def _row(action: argparse.Action) -> str:
     meaning = (action.help or "").replace("%(default)s", str(action.default))
     meaning = meaning.replace("%%", "%").replace("|", "\\|")
     return f"| {named} | {meaning} |"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

@@ -1,8 +1,8 @@
 """Look at a properties file, or print the reference page of all settings.
 
 `python -m aioprod.config --check client.properties` says how a file is understood, secrets hidden, or what is wrong
-with it (exit code 1). `python -m aioprod.config > docs/configuration.md` writes the page; with `--of module:Class` it
-is that of another configuration class.
+with it (exit code 1). `python -m aioprod.config` prints the page; with `--of module:Class` it is that of another
+configuration class.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from aioprod.config._setting import Setting, dotted
 from aioprod.config._unsupported import UNSUPPORTED_SETTINGS
 
 _INTRODUCTION: Final = """\
-<!-- Made by `python -m aioprod.config > docs/configuration.md`; a test compares. Edit the table in aioprod/config/. -->
+<!-- Made by `make generate`. Edit the table in aioprod/config/. -->
 # Configuration
 
 Settings have the names, defaults and ranges of Java's producer. They are given in any of these ways:

@@ -1,4 +1,4 @@
-"""No module is compiled without being compared: whoever adds a .pxd adds its module here, and to a test beside this."""
+"""No module is compiled without being compared by a test of this folder."""
 
 from __future__ import annotations
 
@@ -8,67 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import aioprod
 from tests.support.builds import builds
 from tools.build_ext import PACKAGE, TRANSLATED, hot_modules
 
-COMPARED = {
-    "test_arrow.py": ("arrow.columns", "producer.batching.bulk_columns", "producer.batching.bulk_topics"),
-    "test_compat.py": ("compat.aiokafka.batch",),
-    "test_core.py": (
-        "producer.batching.accumulator",
-        "producer.batching.batch",
-        "producer.batching.budget",
-        "producer.batching.partition_choice",
-        "producer.batching.splitting",
-        "producer.batching.drain",
-        "producer.batching.lifecycle",
-        "producer.batching.lines",
-        "producer.batching.bulk_values",
-        "producer.batching.partition",
-        "producer.batching.buffer_pool",
-    ),
-    "test_patching.py": (),
-    "test_producer.py": (
-        "producer.batching.produce_response",
-        "net.protocol.connection",
-        "producer.batching.produce_request",
-        "metrics.instruments",
-        "metrics.topics",
-        "net.connection",
-        "net.events",
-        "net.link",
-        "net.traffic",
-        "producer.callbacks",
-        "producer.clock",
-        "producer.completion",
-        "producer.sender",
-        "producer.guard",
-        "producer.meters",
-        "producer.outcomes",
-        "producer.scheduler",
-        "producer.producer_calls",
-        "producer.completions",
-        "producer.transactions.calls",
-        "record_metadata",
-    ),
-    "test_reading.py": ("group.available_records", "group.open_batch", "reader.consumed_records"),
-    "test_records.py": (
-        "consumed_record",
-        "records.bounds",
-        "records.builder",
-        "records.cursor",
-        "records.fields",
-        "records.parser",
-        "records.spare_buffers",
-        "records.table",
-    ),
-    "test_routing.py": ("routing.columns", "routing.hashes", "routing.sticky"),
-    "test_send_arrow.py": (),
-    "test_sequences.py": ("producer.batching.sequences",),
-    "test_sync.py": ("sync.entry", "sync.inbox"),
-    "test_wire.py": ("wire.buffer", "wire.codec", "wire.crc", "wire.decoder", "wire.frame"),
-}
-"""The modules of aioprod that each file here runs on both builds."""
+USED = re.compile(r'build\["([\w.]+)"\]')
+"""How a test names what it runs on both builds."""
 
 FREELIST = re.compile(r"@cython.freelist\((\d+)\)\ncdef class (\w+)")
 LISTS = [
@@ -80,14 +25,24 @@ LISTS = [
 HOT = sorted(extension.name for extension in hot_modules())
 
 
+def run_on_both() -> set[str]:
+    """The modules that the tests of this folder name, and those whose classes and functions these modules use."""
+    interpreted = builds()[1]
+    # Its names are those of all clients; what tests use of them is in the modules that they name beside it.
+    found = {aioprod.__name__}
+    waiting = [name for path in Path(__file__).parent.glob("test_*.py") for name in USED.findall(path.read_text())]
+    while waiting:
+        name = waiting.pop()
+        if name in interpreted and name not in found:
+            found.add(name)
+            values = vars(interpreted[name]).values()
+            waiting += [getattr(value, "__module__", None) or getattr(value, "__name__", "") for value in values]
+    return found
+
+
 def test_every_compiled_module_is_compared() -> None:
-    assert sorted(f"aioprod.{module}" for modules in COMPARED.values() for module in modules) == HOT
-
-
-def test_the_tests_are_there() -> None:
-    assert sorted(COMPARED) == sorted(
-        path.name for path in Path(__file__).parent.glob("test_*.py") if path != Path(__file__)
-    )
+    left_out = sorted(set(HOT) - run_on_both())
+    assert not left_out, f"No test in tests/builds runs these on both builds; add one with `check_same`: {left_out}"
 
 
 @pytest.mark.parametrize("name", HOT)

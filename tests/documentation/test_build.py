@@ -19,7 +19,16 @@ ELSEWHERE = re.compile(r"""<(?:script|img|iframe)[^>]* src=["']?(?:https?:)?//|<
 @pytest.mark.long
 def test_the_site_is_built_without_warnings_and_needs_no_network(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path / "site")],
+        [
+            sys.executable,
+            "-m",
+            "mkdocs",
+            "build",
+            "--config-file",
+            "tools/mkdocs.yml",
+            "--site-dir",
+            str(tmp_path / "site"),
+        ],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,

@@ -12,7 +12,7 @@ import pytest
 from aioprod import Admin, Member, Producer
 from aioprod.config import ProducerConfig, settings_of
 from aioprod.group import MemberConfig
-from tools.documentation.librdkafka import NAMES, PAGE, filled, meaning
+from tools.documentation.librdkafka import NAMES, PAGE, meaning
 
 CLIENTS = [
     ("Producer", (confluent_kafka.Producer, confluent_kafka.aio.AIOProducer), Producer),
@@ -42,11 +42,6 @@ def test_what_stands_in_place_of_a_call_is_there(name: str, theirs: tuple[type, 
         for call in re.findall(r"(?<![.\w-])(?:await )?(?:producer\.)?([a-z_]+)\(", here):
             if call not in ("on_delivery", "anext"):
                 assert hasattr(ours, call), f"{name}: {call}"
-
-
-def test_the_table_of_settings_is_up_to_date() -> None:
-    text = PAGE.read_text()
-    assert text == filled(text), "run: python -m tools.documentation.librdkafka"
 
 
 def test_settings_that_are_named_exist() -> None:

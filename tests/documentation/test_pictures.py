@@ -10,21 +10,13 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.snippets import DOCS, ROOT
-from tools.documentation.pictures.figures import FIGURES
-from tools.documentation.pictures.plots import PLOTS, RESULTS, measured
-
-ALL = FIGURES | PLOTS
+from tools.documentation.pictures import PICTURES
+from tools.documentation.pictures.plots import RESULTS, measured
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_picture_is_up_to_date(name: str) -> None:
-    drawn = ALL[name]().svg()
-    assert (DOCS / "images" / name).read_text() == drawn, "run: python -m tools.documentation.pictures"
-
-
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_has_its_words_and_stays_within_its_frame(name: str) -> None:
-    root = ElementTree.fromstring(ALL[name]().svg())
+    root = ElementTree.fromstring(PICTURES[name]().svg())
     _, _, width, height = (float(number) for number in root.attrib["viewBox"].split())
     names = {child.tag.rpartition("}")[2] for child in root}
     assert {"title", "desc"} <= names
@@ -35,7 +27,7 @@ def test_a_picture_has_its_words_and_stays_within_its_frame(name: str) -> None:
 
 def test_each_picture_is_on_a_page() -> None:
     text = "".join(page.read_text() for page in DOCS.rglob("*.md"))
-    assert {name for name in ALL if f"images/{name})" not in text} == set()
+    assert {name for name in PICTURES if f"images/{name})" not in text} == set()
 
 
 def test_the_figures_of_the_page_are_those_of_the_results_and_of_the_readme() -> None:

@@ -6,11 +6,11 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
-from tests.scale import page, pictures
+from tests.scale import pictures
 from tests.scale.crowd import computed, simulated
+from tests.scale.page import PAGE, RESULTS, with_tables
 from tests.scale.restarts import modelled, outage
 from tests.scale.rolling import rolling_restart
 from tests.scale.single import SIZES, measure
@@ -18,7 +18,6 @@ from tests.scale.split import cut
 
 __all__ = ["main", "measured"]
 
-RESULTS: Final = Path(__file__).with_name("results.json")
 FLEET: Final = 10_000
 """The producers that are computed, not simulated."""
 
@@ -73,7 +72,7 @@ def main() -> int:
     if not arguments.page:
         RESULTS.write_text(json.dumps(measured(1.0), indent=1) + "\n")
     results = json.loads(RESULTS.read_text())
-    page.write(results)
+    PAGE.write_text(with_tables(PAGE.read_text(), results))
     pictures.write(results)
     return 0
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["PAGE", "with_tables", "write"]
+__all__ = ["PAGE", "RESULTS", "with_kept", "with_tables"]
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "scale.md"
+RESULTS: Final = Path(__file__).with_name("results.json")
 
 
-def write(results: Mapping[str, Any]) -> None:
-    """Write the tables of the page again."""
-    PAGE.write_text(with_tables(PAGE.read_text(), results))
+def with_kept(text: str) -> str:
+    """The page with the tables of the results that are kept."""
+    return with_tables(text, json.loads(RESULTS.read_text()))
 
 
 def with_tables(text: str, results: Mapping[str, Any]) -> str:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
-from tests.scale import __main__ as command
 from tests.scale.crowd import computed, simulated
-from tests.scale.page import PAGE, with_tables
+from tests.scale.page import PAGE, RESULTS, with_tables
 from tests.scale.pictures import FOLDER, write
 from tests.scale.restarts import modelled, outage
 from tests.scale.rolling import rolling_restart
@@ -22,7 +21,7 @@ from tests.scale.stub import Stub, address_of, topic_name
 
 @pytest.fixture(scope="module")
 def results() -> Any:
-    return json.loads(command.RESULTS.read_text())
+    return json.loads(RESULTS.read_text())
 
 
 def test_the_page_has_the_figures_of_the_results(results: Any) -> None:

@@ -17,7 +17,6 @@ from aioprod.schema_registry.options import SerializerOptions
 from aioprod.schema_registry.serializing import RegistrySerializer
 from aioprod.testing import FakeCluster, FakeSchemaRegistry
 from tests.support.snippets import ROOT, snippets
-from tools.settings_tables import filled
 
 PAGE = ROOT / "docs" / "schema-registry.md"
 
@@ -40,10 +39,6 @@ def test_the_code_of_the_page_runs(
     assert "0 risotto\n1 soup\n" in printed
     assert "meals-value The new schema is incompatible" in printed
     assert "can't be reached for subject 'drinks-value'" in printed
-
-
-def test_the_table_of_settings_is_that_of_the_code() -> None:
-    assert PAGE.read_text() == filled(PAGE.read_text()), "run: python -m tools.settings_tables docs/schema-registry.md"
 
 
 def test_each_name_is_on_the_page() -> None:

@@ -31,13 +31,9 @@ Data and checks of data:
     key_order                   records of some keys, and a check of their order
     java_stores                 key and trust stores as Java writes them
 
-Running and checking the tests and the repository (most are programs, `python -m tests.support.NAME`):
+Running the tests:
     length                      short and long tests
     builds                        the compiled and the interpreted build in one process
     frozen, bent_timers         tests while their processes are stopped; with imprecise timers
-    snippets, settings_tables   the Python and the tables of settings in the documentation
-    covered_rooms               coverage of each package
-    lanes                       tests, seconds and CPU of each lane of `make test`
-    supply                      licences and advisories of the dependencies
-    glossary                    home-made words in the code, and the field's words for them
+    snippets                    the Python of the documentation
 """

@@ -40,6 +40,9 @@ class Build:
     def __getitem__(self, name: str) -> Any:
         return self._modules[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._modules
+
     @contextmanager
     def imported(self) -> Iterator[None]:
         """Have functions that import what they need import it from this build."""

@@ -1,4 +1,4 @@
-"""Every setting of librdkafka, and what it is here: `python -m tools.documentation.librdkafka` fills the page's table.
+"""Every setting of librdkafka, and what it is here: the table of the page about confluent-kafka.
 
 Names are those of librdkafka's CONFIGURATION.md, in librdkafka.txt. What aioprod itself knows of a name, in its
 settings and in its hints, comes after `_WORDS`, which has what it does not know.
@@ -20,7 +20,7 @@ from tools.documentation.links import ROOT
 __all__ = ["NAMES", "PAGE", "filled", "meaning"]
 
 PAGE: Final = ROOT / "docs" / "migrating-confluent-kafka.md"
-_TABLE: Final = re.compile(r"(?<=<!-- made by `python -m tools.documentation.librdkafka` -->\n).*?(?=\n\n)", re.DOTALL)
+_TABLE: Final = re.compile(r"(?<=<!-- librdkafka: made by `make generate` -->\n).*?(?=\n\n)", re.DOTALL)
 
 _INNER: Final = "Leave it out: it is about the inside of librdkafka."
 _PLATFORM: Final = "Leave it out: give an `ssl_context` for what Python's `ssl` can do beside the settings here."
@@ -112,7 +112,3 @@ def _rows() -> Iterator[str]:
 def filled(text: str) -> str:
     """The page with the table that the settings say."""
     return _TABLE.sub(lambda _: "\n".join(_rows()), text)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
