@@ -104,7 +104,7 @@ class Gaps:
 
     async def given_up(self, producer: Producer) -> None:
         """A close while everything waits."""
-        producer._engine.client.link = lambda node_id: None
+        producer._engine.parts.client.link = lambda node_id: None
         for number in range(HARD_RECORDS):
             self.kept.append(producer.submit(self.topic, self.values[number]))
             if number % 500 == 499:

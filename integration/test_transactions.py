@@ -71,7 +71,7 @@ async def check(cluster: KafkaCluster, topic: str, *values: bytes) -> None:
 
 async def test_the_version_is_the_one_that_the_cluster_has_finalized(cluster: KafkaCluster) -> None:
     async with new_producer(cluster) as producer:
-        level = producer._engine.client.feature("transaction.version")
+        level = producer._engine.parts.client.feature("transaction.version")
     assert max(level, 1) == transaction_version(cluster)
 
 

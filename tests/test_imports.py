@@ -28,9 +28,9 @@ PRODUCER = {
     "net.login": "reauthentication",
     "net.protocol": "backoff connection",
     "producer": "backpressure batching bulk call_order callbacks clock closing completion completions compressor "
-    "deleted_topics delivery_future engine environment explain failure foreign_calls guard health logs meters native "
-    "outcomes pipeline preparation producer producer_calls producer_id reporting scheduler sender settings "
-    "transactions unclosed unknown_topics",
+    "deleted_topics delivery_future engine environment explain failure foreign_calls guard health logs mass_failure "
+    "meters native outcomes pipeline preparation producer producer_calls producer_id reporting scheduler sender "
+    "settings transactions unclosed unknown_topics",
     "producer.batching": "accumulator batch batch_events budget buffer_pool bulk_values drain lifecycle lines parking "
     "partition partition_choice produce_request produce_response retry sequences splitting states",
     "producer.bulk": "appender call send_many",

@@ -1,21 +1,19 @@
-"""What a closing producer waits for, how long at most, and the errors of the records that it fails."""
+"""What a closing producer waits for, and how long at most."""
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from aioprod._logger import Logger
 from aioprod._words import counted
 from aioprod.config import ProducerConfig
-from aioprod.errors import AioprodError, ProducerClosedError
 from aioprod.producer.batching.accumulator import Accumulator
-from aioprod.producer.batching.batch import Batch
-from aioprod.producer.batching.partition import Partition, Topic
 from aioprod.producer.explain import Explainer
 
-__all__ = ["CLOSE_QUIET_S", "CloseLimit", "Ending", "Remainder"]
+__all__ = ["CLOSE_QUIET_S", "CloseLimit", "Remainder", "end_in_time"]
 
 _logger = Logger("aioprod.producer")
 
@@ -76,40 +74,23 @@ class Remainder:
         return "the transaction to be ended"
 
 
-class Ending:
-    """Why a producer fails the records without outcome, in a sentence; `error` is for those that were not accepted.
+async def end_in_time(
+    ending: Coroutine[Any, Any, None], timeout_s: float | None, cancelled: asyncio.Future[None]
+) -> float | None:
+    """Await `ending`, which ends the open transaction as its producer closes; returns the time that is left.
 
-    With an `explainer` the errors also say what the records waited for until `now`.
+    After `timeout_s`, or when `cancelled` is done, it is cancelled: the brokers abort the transaction then.
     """
-
-    def __init__(
-        self,
-        why: str,
-        error: AioprodError,
-        *,
-        cause: BaseException | None = None,
-        explainer: Explainer | None = None,
-        now: float = 0.0,
-    ) -> None:
-        self.cause = cause
-        self._why = why
-        self._error = error
-        self._explainer = explainer
-        self._now = now
-        self._reasons: dict[Partition, str] = {}
-
-    def of_batch(self, batch: Batch) -> str:
-        """Why the records of a batch fail: what the first batch of its partition waited for."""
-        if self._explainer is None:
-            return self._why
-        partition = batch.partition
-        if partition not in self._reasons:
-            self._reasons[partition] = f"{self._why} {self._explainer.why_expired(batch, self._now)}"
-        return self._reasons[partition]
-
-    def of_topic(self, topic: Topic) -> AioprodError:
-        """The error for the records of a topic that is not known yet."""
-        if self._explainer is None:
-            return self._error
-        text = f"{self._error.message} {self._explainer.topic_unknown(topic, self._now)}"
-        return ProducerClosedError(text, hint=self._error.hint)
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    task = loop.create_task(ending, name="aioprod end of transactions")
+    try:
+        await asyncio.wait([task, cancelled], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    if task.cancelled():
+        _logger.warning("The open transaction was not ended in time: it is left to transaction.timeout.ms.")
+    elif (error := task.exception()) is not None:
+        _logger.warning("The open transaction was not ended: %s", error)
+    return None if timeout_s is None else max(0.0, timeout_s - (loop.time() - start))

@@ -1,7 +1,7 @@
 """The parts of a running producer and their life: start, flush, close, failure.
 
-The parts that move records are put together in `pipeline`. A transactional producer's `Transactions` are built after
-them, as they act on them; `OpenTransactionRules` looks them up on the engine when a rule is applied.
+The `Pipeline` owns the parts that move records, which exist from `start()` on. They ask the `TransactionManager` of a
+producer with a `transactional.id` what they may do: it is made before them, and gets them when they exist.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod._logger import Logger
@@ -22,32 +21,27 @@ from aioprod.errors import (
     DeliveryError,
     FlushTimeoutError,
     ProducerClosedError,
+    UsageError,
 )
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import Family
-from aioprod.net.client import Client
 from aioprod.net.settings import client_id_of
 from aioprod.net.slow_calls import repeat_while_slow, warn_if_start_is_slow
-from aioprod.producer import unclosed
-from aioprod.producer.backpressure import MemoryWaiters
-from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, FlushBarrier, ParkedRecord
 from aioprod.producer.batching.budget import MemoryRequest
 from aioprod.producer.batching.lifecycle import flush
-from aioprod.producer.clock import Clock
-from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Ending, Remainder
-from aioprod.producer.completions import Completions
+from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Remainder, end_in_time
 from aioprod.producer.environment import Environment
 from aioprod.producer.failure import rebuilt
 from aioprod.producer.guard import Guard, State
 from aioprod.producer.logs import milestones
+from aioprod.producer.mass_failure import MassFailure
 from aioprod.producer.meters import Meters
-from aioprod.producer.outcomes import Outcomes
 from aioprod.producer.pipeline import Pipeline
 from aioprod.producer.preparation import Preparation, Prepared
 from aioprod.producer.reporting import Reporting
+from aioprod.producer.settings import sender_settings
 from aioprod.producer.transactions.rules import TransactionRules
-from aioprod.producer.unknown_topics import UnknownTopics
 from aioprod.records.bounds import record_size_bound
 from aioprod.records.cursor import EncodedRecord
 from aioprod.serializers import make_serializer
@@ -56,8 +50,8 @@ from aioprod.wire import crc
 
 if TYPE_CHECKING:
     # Only a transactional producer imports them.
-    from aioprod.producer.transactions.handle import TransactionHandle
-    from aioprod.producer.transactions.manager import Transactions
+    from aioprod.producer.transactions.manager import TransactionManager
+    from aioprod.producer.transactions.participant import SharedTransaction
 
 __all__ = ["Engine"]
 
@@ -68,26 +62,19 @@ _FAIL_S: Final = 10e-6
 
 
 class Engine:
-    """Everything behind the facade; its parts exist from `start()` on."""
+    """Everything behind the calls of a producer."""
 
-    accumulator: Accumulator
-    client: Client
-    completions: Completions
-    outcomes: Outcomes
-    topics: UnknownTopics
-    memory_waiters: MemoryWaiters
-    loop: asyncio.AbstractEventLoop
-    clock: Clock
-    random: Random
-    _pipeline: Pipeline
-    _ending: Ending
+    parts: Pipeline
+    """The parts that move records; from `start()` on."""
+    _ending: MassFailure
+    """Why the records fail that have no outcome; once the producer ends."""
 
     def __init__(
         self,
         config: ProducerConfig,
         on_error: ErrorCallback | None,
-        handle: TransactionHandle | None = None,
-        facade: unclosed.Facade = unclosed.PRODUCER,
+        shared: SharedTransaction | None = None,
+        facade: milestones.Facade = milestones.PRODUCER,
     ) -> None:
         self.config = config
         self.facade = facade
@@ -101,15 +88,26 @@ class Engine:
         self.max_block_s = config.max_block_ms / 1000
         self.metadata_listeners: list[Callable[[Cluster], object]] = []
         self._on_error = on_error
-        self._handle = handle
-        self._rules = self._rules_of(config)
-        self.guard = Guard(self._rules)
-        self.transactions: Transactions | None = None
+        self._settings = settings = sender_settings(config)
+        self.transactions = self._manager(shared) if settings.transactional else None
+        """None without a `transactional.id`."""
+        self._rules = TransactionRules() if self.transactions is None else self.transactions
+        self.guard = Guard(self._rules, is_open=not settings.transactional)
         self._sending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
         self._reported_cluster: Cluster | None = None
         self._close_cancelled: asyncio.Future[None]
         self._running_since = 0.0
+
+    def _manager(self, shared: SharedTransaction | None) -> TransactionManager:
+        # Only a transactional producer imports them.
+        if shared is None:
+            from aioprod.producer.transactions.manager import TransactionManager
+
+            return TransactionManager(self.config, self.fail)
+        from aioprod.producer.transactions.participant import Participant
+
+        return Participant(shared, self.config, self.fail)
 
     # --- start
 
@@ -122,48 +120,38 @@ class Engine:
         self._build(asyncio.get_running_loop(), environment)
         guard.enter(State.STARTING)
         guard.belong_to(asyncio.get_running_loop())
-        deadline = self.clock() + self.max_block_s
+        deadline = self.parts.clock() + self.max_block_s
         try:
-            await self.client.start(self.max_block_s)
+            await self.parts.client.start(self.max_block_s)
             guard.check_not_closed()
-            self._sending = self.loop.create_task(self._pipeline.run(), name="aioprod sender")
+            self._sending = self.parts.loop.create_task(self.parts.run(), name="aioprod sender")
             self._sending.add_done_callback(self._sender_ended)
             if self.transactions is not None:
-                await self._initialize(self.transactions, deadline - self.clock())
-            elif self._pipeline.producer_id is not None:
-                await self._pipeline.producer_id.start(deadline - self.clock())
+                await self._initialize(self.transactions, deadline - self.parts.clock())
+            elif self.parts.producer_id is not None:
+                await self.parts.producer_id.start(deadline - self.parts.clock())
         except BaseException:
             guard.check_not_closed()
             await self._tear_down()
             raise
         guard.check_not_closed()
         guard.enter(State.RUNNING)
-        self._running_since = self.clock()
-        _logger.info("%s", milestones.connected(self.config, self.client.metadata.cluster))
-        self._reporting.start(self.loop)
+        self._running_since = self.parts.clock()
+        _logger.info("%s", milestones.connected(self.config, self.parts.client.metadata.cluster))
+        self._reporting.start(self.parts.loop)
 
-    async def _initialize(self, transactions: Transactions, timeout_s: float) -> None:
+    async def _initialize(self, transactions: TransactionManager, timeout_s: float) -> None:
         def why() -> str:
             name = self.config.transactional_id
-            return f"The coordinator of transactional.id {name!r} has not answered yet: {self.client.describe()}"
+            return f"The coordinator of transactional.id {name!r} has not answered yet: {self.parts.client.describe()}"
 
-        with warn_if_start_is_slow(self.loop, why, timeout_s):
+        with warn_if_start_is_slow(self.parts.loop, why, timeout_s):
             await transactions.initialize(timeout_s)
 
-    def _rules_of(self, config: ProducerConfig) -> TransactionRules:
-        if config.transactional_id is None:
-            return TransactionRules()
-        from aioprod.producer.transactions.wiring import OpenTransactionRules
-
-        return OpenTransactionRules(self)
-
     def _build(self, loop: asyncio.AbstractEventLoop, environment: Environment) -> None:
-        config = self.config
-        self.loop = loop
-        self.clock = environment.clock
-        self.random = environment.random
-        self._pipeline = pipeline = Pipeline(
-            config,
+        self.parts = Pipeline(
+            self.config,
+            self._settings,
             environment,
             loop=loop,
             meters=self.meters,
@@ -175,17 +163,9 @@ class Engine:
             on_failure=self.fail,
             on_metadata=self._metadata_changed,
         )
-        self.client = pipeline.client
-        self.accumulator = pipeline.accumulator
-        self.completions = pipeline.completions
-        self.outcomes = pipeline.outcomes
-        self.topics = pipeline.topics
-        self.memory_waiters = pipeline.memory_waiters
-        if config.transactional_id is not None:
-            from aioprod.producer.transactions.wiring import transactions_of
-
-            self.transactions = transactions_of(self, pipeline.sender, self._handle)
-        self.meters.watch(self.accumulator, self.client, self.interceptors, self.clock)
+        if self.transactions is not None:
+            self.transactions.act_on(self.parts, self.guard, self.flush)
+        self.meters.watch(self.parts.accumulator, self.parts.client, self.interceptors, self.parts.clock)
 
     # --- records on their way in, and out again
 
@@ -193,14 +173,14 @@ class Engine:
         """Wait for room for a record, in order of arrival; raises BufferFullError after `max.block.ms`."""
         topic, key, value, headers, partition, _ = prepared
         try:
-            return await self.memory_waiters.reserve(record_size_bound(key, value, headers), self.max_block_s)
+            return await self.parts.memory_waiters.reserve(record_size_bound(key, value, headers), self.max_block_s)
         except AioprodError as error:
             self.preparation.report_not_accepted(topic, partition, error)
             raise
 
     def withdraw(self, waiter: asyncio.Future[RecordMetadata], owner: Batch | ParkedRecord) -> None:
         """Take the record of a cancelled future back if it was not sent yet."""
-        self._pipeline.withdraw(waiter, owner)
+        self.parts.withdraw(waiter, owner)
 
     def unwatched(self, future: asyncio.Future[RecordMetadata], prepared: Prepared) -> None:
         """Report the failure of a future whose caller was cancelled in the same iteration of the loop.
@@ -211,17 +191,17 @@ class Engine:
         if isinstance(error, DeliveryError):
             topic, key, value, headers, _, timestamp = prepared
             record = EncodedRecord(-1 if timestamp is None else timestamp, key, value, headers)
-            self.completions.report_unwatched(error, rebuilt(topic, error.partition, record))
+            self.parts.completions.report_unwatched(error, rebuilt(topic, error.partition, record))
 
     # --- metadata
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, by index."""
-        await self.topics.known(topic, self.max_block_s)
-        return list(self.client.metadata.cluster.partitions_for_topic(topic))
+        await self.parts.unknown_topics.known(topic, self.max_block_s)
+        return list(self.parts.client.metadata.cluster.partitions_for_topic(topic))
 
     def _metadata_changed(self) -> None:
-        cluster = self.client.metadata.cluster
+        cluster = self.parts.client.metadata.cluster
         if cluster is self._reported_cluster:
             return
         self._reported_cluster = cluster
@@ -237,14 +217,14 @@ class Engine:
     async def flush(self, timeout: float | None) -> None:
         """Wait for everything accepted before; raises FlushTimeoutError after `timeout` seconds."""
         barrier, flushed = self._flush()
-        start = self.clock()
+        start = self.parts.clock()
         try:
             async with asyncio.timeout(timeout):
                 await flushed
         except TimeoutError as error:
-            held = [*self.accumulator.incomplete, *self.completions.batches()]
+            held = [*self.parts.accumulator.incomplete, *self.parts.completions.batches()]
             remaining = sum(batch.records for batch in held if barrier in (batch.barriers or ()))
-            for topic in self.accumulator.parked_topics.values():
+            for topic in self.parts.accumulator.parked_topics.values():
                 remaining += sum(barrier in (record.barriers or ()) for record in topic.parked or ())
             raise FlushTimeoutError(
                 f"{remaining} records have no outcome after flush waited for {timeout:g} s; they stay accepted.",
@@ -252,16 +232,16 @@ class Engine:
                 hint="Their own deadline is delivery.timeout.ms.",
             ) from error
         finally:
-            self.meters.metrics.flush_time_ns_total.add(round((self.clock() - start) * 1e9))
+            self.meters.metrics.flush_time_ns_total.add(round((self.parts.clock() - start) * 1e9))
 
     def _flush(self) -> tuple[FlushBarrier, asyncio.Future[None]]:
-        flushed: asyncio.Future[None] = self.loop.create_future()
+        flushed: asyncio.Future[None] = self.parts.loop.create_future()
 
         def done() -> None:
             if not flushed.done():
                 flushed.set_result(None)
 
-        return flush(self.accumulator, self.completions.batches(), self.clock(), done), flushed
+        return flush(self.parts.accumulator, self.parts.completions.batches(), self.parts.clock(), done), flushed
 
     # --- failure
 
@@ -272,16 +252,16 @@ class Engine:
         self.guard.fail(error)
         _logger.error("The producer has failed and takes no more records", exc_info=error)
         closed_error = self.guard.error()
-        self.memory_waiters.close(closed_error)
-        self._ending = Ending(f"the producer has failed: {shown_error(error)}.", closed_error, cause=error)
+        self.parts.memory_waiters.close(closed_error)
+        self._ending = MassFailure(f"the producer has failed: {shown_error(error)}.", closed_error, cause=error)
         self._fail_in_slices()
 
-    def fail_all_now(self, ending: Ending) -> None:
+    def _fail_all_now(self, reason: MassFailure) -> None:
         """Fail all records without outcome before this returns, however long that takes: the loop may not run again."""
-        self.memory_waiters.close(self.guard.error())
-        self._ending = ending
+        self.parts.memory_waiters.close(self.guard.error())
+        self._ending = reason
         while self._fail_some():
-            self.completions.run_all()
+            self.parts.completions.run_all()
 
     @property
     def is_ending(self) -> bool:
@@ -291,20 +271,28 @@ class Engine:
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             if self.guard.state in (State.RUNNING, State.CLOSING):
-                unclosed.loop_ended(self)
+                self._loop_ended()
         elif (error := task.exception()) is not None:
             self.fail(error)
 
+    def _loop_ended(self) -> None:
+        """The loop cancels its tasks, and won't run for much longer: fail at once what has no outcome."""
+        is_closing = self.guard.state is State.CLOSING
+        records = self.buffered().records
+        _logger.error("%s", milestones.loop_ended(self.config, self.facade, records, is_closing=is_closing))
+        why = "he sender was cancelled: its event loop ended before the producer was closed."
+        error = UsageError(f"T{why}", hint=self.facade.advice)
+        self.guard.fail(error)
+        self._fail_all_now(MassFailure(f"t{why}", self.guard.error(), cause=error))
+        self.parts.completions.log_counted()
+
     def _fail_some(self) -> bool:
         """Fail some records without outcome; False once all are completed."""
-        are_parked = self.topics.fail_some(self._ending.of_topic)
-        are_held = self.outcomes.fail_some(self.clock(), self._ending)
-        self.completions.run()
-        return are_parked or are_held or not self.completions.is_idle
+        return self.parts.fail_some(self._ending) or not self.parts.completions.is_idle
 
     def _fail_in_slices(self) -> None:
         if self._fail_some():
-            self.loop.call_soon(self._fail_in_slices)
+            self.parts.loop.call_soon(self._fail_in_slices)
 
     async def _fail_all(self) -> None:
         """Fail all records without outcome in time slices, or at once if this is cancelled."""
@@ -312,7 +300,7 @@ class Engine:
             for _ in iter(self._fail_some, False):
                 await asyncio.sleep(0)
         finally:
-            self.fail_all_now(self._ending)
+            self._fail_all_now(self._ending)
 
     # --- close
 
@@ -339,19 +327,19 @@ class Engine:
         """Close in the background; a close that was begun before continues unchanged."""
         if self._closing is None:
             self.guard.enter(State.CLOSING)
-            self._close_cancelled = self.loop.create_future()
+            self._close_cancelled = self.parts.loop.create_future()
             limit = CloseLimit(timeout, self.config)
-            self._closing = self.loop.create_task(self._close(limit, self._close_cancelled), name="aioprod close")
+            self._closing = self.parts.loop.create_task(self._close(limit, self._close_cancelled), name="aioprod close")
         return self._closing
 
     async def _close(self, limit: CloseLimit, cancelled: asyncio.Future[None]) -> DeliveryReport:
         """Wait for the outcomes until `limit`, or until `cancelled` is done; then fail the rest."""
-        self.completions.collect_undelivered()
-        self._pipeline.sender.stop_lingering()
-        begun = self.clock()
+        self.parts.completions.collect_undelivered()
+        self.parts.sender.stop_lingering()
+        begun = self.parts.clock()
         closed_error = ProducerClosedError("The producer was closed before the record could be accepted.")
-        self.memory_waiters.close(closed_error)
-        ending = Ending("the producer was closed.", closed_error)
+        self.parts.memory_waiters.close(closed_error)
+        ending = MassFailure("the producer was closed.", closed_error)
         try:
             if limit.seconds != 0:
                 ended = "was cancelled"
@@ -360,7 +348,9 @@ class Engine:
                         ended = "ended"
                 finally:
                     why = f"{limit.name} {ended} first."
-                    ending = Ending(why, closed_error, explainer=self.outcomes.explainer, now=self.clock())
+                    ending = MassFailure(
+                        why, closed_error, explainer=self.parts.outcomes.explainer, now=self.parts.clock()
+                    )
         finally:
             cancelled.cancel()
             self._ending = ending
@@ -368,34 +358,32 @@ class Engine:
                 await self._fail_all()
             finally:
                 await self._tear_down()
-                report, now = self.completions.report(), self.clock()
+                report, now = self.parts.completions.report(), self.parts.clock()
                 _logger.info("%s", milestones.closed(self.config, report, now - self._running_since, now - begun))
         return report
 
     async def _outcomes_within(self, timeout: float | None, cancelled: asyncio.Future[None]) -> bool:
         """Wait until everything has its outcome, or `cancelled` is done; True if the time was over before."""
-        ends_at = None if timeout is None else self.clock() + timeout
-        remainder = Remainder(self.accumulator, self.outcomes.explainer, self.clock, ends_at)
-        with repeat_while_slow(self.loop, remainder.log, after_s=CLOSE_QUIET_S):
+        ends_at = None if timeout is None else self.parts.clock() + timeout
+        remainder = Remainder(self.parts.accumulator, self.parts.outcomes.explainer, self.parts.clock, ends_at)
+        with repeat_while_slow(self.parts.loop, remainder.log, after_s=CLOSE_QUIET_S):
             limit_s = None if timeout is None else self._time_to_deliver(timeout)
             if self.transactions is not None:
-                from aioprod.producer.transactions.wiring import end_in_time
-
-                limit_s = await end_in_time(self.transactions, limit_s, cancelled)
+                limit_s = await end_in_time(self.transactions.close(), limit_s, cancelled)
             waited_for = [self._flush()[1], cancelled]
             done, _ = await asyncio.wait(waited_for, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         return not done
 
     def _time_to_deliver(self, timeout: float) -> float:
         """What is left of the time for a close, as failing in the end what was not delivered takes some of it."""
-        return max(timeout / 2, timeout - self.accumulator.budget.records * _FAIL_S)
+        return max(timeout / 2, timeout - self.parts.accumulator.budget.records * _FAIL_S)
 
     async def _tear_down(self) -> None:
         self.guard.enter(State.CLOSED)
         self._reporting.stop()
-        self._pipeline.close()
-        if self._pipeline.producer_id is not None:
-            await self._pipeline.producer_id.close()
+        self.parts.close()
+        if self.parts.producer_id is not None:
+            await self.parts.producer_id.close()
         if self.transactions is not None:
             await self.transactions.stop()
         if self._sending is not None:
@@ -403,12 +391,12 @@ class Engine:
             self._sending.cancel()
             await asyncio.wait([self._sending])
         try:
-            await self.client.close()
+            await self.parts.client.close()
         finally:
-            self.completions.run_all()
-            for _ in iter(partial(self.completions.report_unseen, closing=True), True):
+            self.parts.completions.run_all()
+            for _ in iter(partial(self.parts.completions.report_unseen, closing=True), True):
                 await asyncio.sleep(0)
-            self.completions.log_counted()
+            self.parts.completions.log_counted()
             self._close_classes()
 
     def _close_classes(self) -> None:
@@ -423,7 +411,7 @@ class Engine:
         """Records and bytes that are held."""
         if self.guard.loop is None:
             return Buffered(0, 0)
-        return Buffered(self.accumulator.budget.records, self.accumulator.budget.used)
+        return Buffered(self.parts.accumulator.budget.records, self.parts.accumulator.budget.used)
 
     def metrics_snapshot(self) -> dict[str, float]:
         """All metrics by name."""

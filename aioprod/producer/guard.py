@@ -14,6 +14,7 @@ from aioprod._short_reprs import shown_error
 from aioprod.errors import AioprodError, ProducerClosedError, UsageError
 from aioprod.producer import native
 from aioprod.producer.transactions.rules import TransactionRules
+from aioprod.producer.transactions.states import TransactionEvent
 
 __all__ = ["Guard", "State"]
 
@@ -37,7 +38,7 @@ class Guard:
     system call before Python 3.12.
     """
 
-    def __init__(self, rules: TransactionRules) -> None:
+    def __init__(self, rules: TransactionRules, *, is_open: bool = True) -> None:
         self._rules = rules
         self.state = State.NEW
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -45,7 +46,7 @@ class Guard:
         self.forked = False
         self.transaction = 0
         self._usable = False
-        self._open = not rules.is_transactional
+        self._open = is_open
         self._thread = 0
         self._is_running: Callable[[], bool] = bool
 
@@ -103,7 +104,7 @@ class Guard:
         """Why a record is not accepted."""
         if self.state is State.RUNNING and not self._open:
             self.check_running()
-            return self._rules.send_error() or self.error()
+            return self._rules.call_error(TransactionEvent.SEND) or self.error()
         return self.error()
 
     def check_new(self) -> None:

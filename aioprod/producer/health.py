@@ -57,15 +57,15 @@ def health_of(engine: Engine) -> Health:
     state = guard.state.value if error is None else "failed"
     if guard.loop is None:
         return Health(state, (), {}, 0, 0, engine.config.buffer_memory, 0.0, error)
-    budget = engine.accumulator.budget
+    budget = engine.parts.accumulator.budget
     return Health(
         state,
-        engine.client.connected_brokers,
-        engine.client.failing_brokers,
+        engine.parts.client.connected_brokers,
+        engine.parts.client.failing_brokers,
         budget.records,
         budget.used,
         budget.limit,
-        _oldest_age_s(engine.accumulator, engine.clock()),
+        _oldest_age_s(engine.parts.accumulator, engine.parts.clock()),
         error,
     )
 

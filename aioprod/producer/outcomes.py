@@ -32,11 +32,11 @@ from aioprod.producer.batching.produce_request import FIRST_WITH_TOPIC_IDS
 from aioprod.producer.batching.retry import AMBIGUOUS, Verdict, failure_family, judge
 from aioprod.producer.batching.splitting import set_apart, split
 from aioprod.producer.batching.states import IN_FLIGHT
-from aioprod.producer.closing import Ending
 from aioprod.producer.completions import Completions
 from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import Failure
 from aioprod.producer.logs.event_log import EventLog
+from aioprod.producer.mass_failure import MassFailure
 from aioprod.producer.meters import Meters
 from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.settings import SenderSettings
@@ -122,7 +122,7 @@ class Outcomes:
         self._unforeseen = unforeseen
         self.explainer = explainer
         self.event_log = event_log
-        self._retries_stopped: tuple[str, AioprodError] | None = None
+        self._retries_stopped: MassFailure | None = None
 
     # --- answers
 
@@ -176,7 +176,7 @@ class Outcomes:
     def _judge(self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float) -> None:
         code = ErrorCode.of(answer.error_code)
         verdict = judge(batch, code, self._settings.retries)
-        if self._rules.is_transactional and code in _NOT_JOINED and not batch.partition.is_established:
+        if self._settings.transactional and code in _NOT_JOINED and not batch.partition.is_established:
             verdict = Verdict.RETRY
         if code in _OUT_OF_SEQUENCE and batch.base_sequence >= 0:
             verdict = self._out_of_sequence(batch)
@@ -204,7 +204,7 @@ class Outcomes:
         if sequences.is_forgotten(batch):
             return Verdict.FAIL
         is_gap = sequences.out_of_sequence(batch)
-        return Verdict.FAIL if is_gap and sequences.transactional else Verdict.RETRY
+        return Verdict.FAIL if is_gap and self._settings.transactional else Verdict.RETRY
 
     def _may_split(self, batch: Batch) -> bool:
         """Whether its parts can't be duplicates: brokers recognize a batch that they have stored, but not its parts."""
@@ -306,7 +306,7 @@ class Outcomes:
         if is_orphan and not self._readdress(batch, now):
             return
         if self._retries_stopped is not None:
-            self._fail_stopped(batch, now)
+            self._fail_for(self._retries_stopped, batch, now)
             return
         self._meters.retried(batch)
         leader = batch.partition.queue
@@ -314,7 +314,7 @@ class Outcomes:
         has_moved = leader is not None and leader.node_id != batch.broker and not batch.was_redirected
         batch.was_redirected = batch.was_redirected or has_moved
         delay_s = 0.0 if has_moved or is_orphan else self._backoff(batch.attempts - 1)
-        if self._rules.is_transactional and batch.code in _NOT_JOINED and not batch.partition.is_established:
+        if self._settings.transactional and batch.code in _NOT_JOINED and not batch.partition.is_established:
             delay_s = self._rules.join_pause_s(batch.attempts - 1)
         elif batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
             delay_s *= _COMPLETION_SHARE
@@ -332,13 +332,13 @@ class Outcomes:
     # --- retries
 
     @property
-    def retries_stopped_by(self) -> AioprodError | None:
-        """The error for which no batch is retried, None if batches are retried."""
-        return None if self._retries_stopped is None else self._retries_stopped[1]
+    def retries_stopped_by(self) -> MassFailure | None:
+        """The reason for which no batch is retried, None if batches are retried."""
+        return self._retries_stopped
 
-    def stop_retries(self, why: str, cause: AioprodError) -> None:
+    def stop_retries(self, reason: MassFailure) -> None:
         """Retry no batch from now on: the transaction has failed."""
-        self._retries_stopped = (why, cause)
+        self._retries_stopped = reason
 
     def allow_retries(self) -> None:
         """Retry batches again: another transaction begins."""
@@ -415,37 +415,28 @@ class Outcomes:
         self._meters.failed(batch)
         self._rules.batch_failed(batch, failure.message)
 
-    def _fail_stopped(self, batch: Batch, now: float) -> None:
-        assert self._retries_stopped is not None
-        why, batch.cause = self._retries_stopped
-        self.fail(batch, now, why)
+    def _fail_for(self, reason: MassFailure, batch: Batch, now: float) -> None:
+        if reason.cause is not None:
+            batch.cause = reason.cause
+        self.fail(batch, now, reason.of_batch(batch))
 
-    def fail_unsent(self, now: float) -> bool:
-        """Fail up to `FAILED_PER_TURN` batches that are not in flight, as the transaction failed; True for more."""
-        incomplete = self._accumulator.incomplete
-        unsent = (batch for batch in incomplete if batch.state != IN_FLIGHT)
-        batches = list(islice(unsent, FAILED_PER_TURN))
-        for batch in batches:
-            self._fail_stopped(batch, now)
-        return len(batches) == FAILED_PER_TURN
+    def fail_batches(self, reason: MassFailure, now: float) -> bool:
+        """Fail up to `FAILED_PER_TURN` of the batches without outcome; True if there may be more.
 
-    def fail_some(self, now: float, ending: Ending) -> bool:
-        """Fail up to `FAILED_PER_TURN` batches without outcome, as the producer ends; True if there are more.
-
-        An error of our own may be why it ends. That may have left a batch here although its outcome is known, or its
+        An error of our own may be the reason. That may have left a batch here although its outcome is known, or its
         partition half changed, so that this ends in another error: nothing is sent any more, and the outcome counts.
         """
         incomplete = self._accumulator.incomplete
         done = set(self._completions.batches())
-        for batch in list(islice(incomplete, FAILED_PER_TURN)):
+        concerned = (batch for batch in incomplete if not (reason.spares_in_flight and batch.state == IN_FLIGHT))
+        batches = list(islice(concerned, FAILED_PER_TURN))
+        for batch in batches:
             if batch not in done and not batch.released:
-                if ending.cause is not None:
-                    batch.cause = ending.cause
                 try:
-                    self.fail(batch, now, ending.of_batch(batch))
+                    self._fail_for(reason, batch, now)
                 except BaseException as error:
                     if batch not in self._completions.batches():
                         raise
                     raise_later(error)
             incomplete.pop(batch, None)
-        return bool(incomplete)
+        return len(batches) == FAILED_PER_TURN

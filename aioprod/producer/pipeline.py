@@ -45,12 +45,13 @@ from aioprod.producer.guard import Guard
 from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.logs.outages import Outages
 from aioprod.producer.logs.stall_monitor import StallMonitor
+from aioprod.producer.mass_failure import MassFailure
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
 from aioprod.producer.producer_id import ProducerIdKeeper
 from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.sender import Sender
-from aioprod.producer.settings import accumulator_settings, sender_settings
+from aioprod.producer.settings import SenderSettings, accumulator_settings
 from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.producer.unknown_topics import UnknownTopics
 from aioprod.records.compression import Compression
@@ -69,6 +70,7 @@ class Pipeline(ClientListener, BatchEvents):
     def __init__(
         self,
         config: ProducerConfig,
+        settings: SenderSettings,
         environment: Environment,
         *,
         loop: asyncio.AbstractEventLoop,
@@ -81,12 +83,13 @@ class Pipeline(ClientListener, BatchEvents):
         on_failure: Callable[[BaseException], None],
         on_metadata: Callable[[], None],
     ) -> None:
-        self._clock = clock = environment.clock
+        self.loop = loop
+        self.clock = clock = environment.clock
+        self.random = environment.random
         self._meters = meters
-        self._rules = rules
         self._on_failure = on_failure
         self._on_metadata = on_metadata
-        self._settings = settings = sender_settings(config)
+        self._settings = settings
         self._log = EventLog()
         self.scheduler = Scheduler(loop, clock)
         self.compressor = self._compressor(environment, loop)
@@ -101,7 +104,7 @@ class Pipeline(ClientListener, BatchEvents):
             due=self.scheduler.wake_at,
             partitioner=partitioner,
             compress=None if self.compressor is None else self.compressor.add,
-            sequences=Sequences(self, transactional=settings.transactional) if config.enable_idempotence else None,
+            sequences=self._sequences(config, rules),
         )
         self.memory_waiters = MemoryWaiters(accumulator.budget, loop, accumulator.schedule_all, meters.buffer_wait_ns)
         self.completions = Completions(
@@ -128,14 +131,17 @@ class Pipeline(ClientListener, BatchEvents):
             scheduler=self.scheduler,
             unforeseen=self.client.unforeseen,
         )
-        self.topics = UnknownTopics(
+        self.unknown_topics = UnknownTopics(
             accumulator, self.completions, clock=clock, guard=guard, describe=self.client.describe
         )
         self.producer_id = self._id_keeper(config, loop)
         self.sender = self._sender(loop)
-        self._deleted = DeletedTopics(accumulator, self.outcomes, self.topics)
+        self._deleted = DeletedTopics(accumulator, self.outcomes, self.unknown_topics)
         self._stalls = StallMonitor(accumulator, self.outcomes.explainer, clock())
         self._outages = Outages(self.client, accumulator, clock)
+
+    def _sequences(self, config: ProducerConfig, rules: TransactionRules) -> Sequences | None:
+        return Sequences(self, rules, transactional=self._settings.transactional) if config.enable_idempotence else None
 
     def _compressor(self, environment: Environment, loop: asyncio.AbstractEventLoop) -> Compressor | None:
         settings = self._settings
@@ -157,7 +163,7 @@ class Pipeline(ClientListener, BatchEvents):
             outcomes=self.outcomes,
             meters=self._meters,
             compressor=self.compressor,
-            clock=self._clock,
+            clock=self.clock,
             turn=loop.call_soon,
             wake_at=self.scheduler.wake_at,
             on_failure=self._broken,
@@ -171,6 +177,15 @@ class Pipeline(ClientListener, BatchEvents):
         if self.compressor is not None:
             self.compressor.close()
 
+    # --- failure
+
+    def fail_some(self, reason: MassFailure) -> bool:
+        """Fail some of the records that `reason` concerns, for some milliseconds; True if there may be more."""
+        are_parked = self.unknown_topics.fail_topics(reason)
+        are_held = self.outcomes.fail_batches(reason, self.clock())
+        self.completions.run()
+        return are_parked or are_held
+
     # --- deadlines
 
     async def run(self) -> None:
@@ -179,7 +194,7 @@ class Pipeline(ClientListener, BatchEvents):
 
     def _timed_tick(self, now: float) -> float:
         due = self._tick(now)
-        self._meters.held(self._clock() - now)
+        self._meters.held(self.clock() - now)
         return due
 
     def _tick(self, now: float) -> float:
@@ -192,7 +207,7 @@ class Pipeline(ClientListener, BatchEvents):
             self.client.poll(now),
             end_backoffs(accumulator, now),
             self._deleted.fail_held(now),
-            self.topics.move_on(now),
+            self.unknown_topics.move_on(now),
             next_expiry(accumulator),
             self._stalls.poll(now),
         ]
@@ -232,17 +247,17 @@ class Pipeline(ClientListener, BatchEvents):
                 self.memory_waiters.freed()
                 return
             owner = owner.moved_to
-        if withdraw(self.accumulator, owner, waiter, self._clock()):
+        if withdraw(self.accumulator, owner, waiter, self.clock()):
             self.memory_waiters.freed()
 
     def leader_changed(self, partition: Partition, old: BrokerQueue | None) -> None:
-        self._log.moved(partition, old, self._clock())
+        self._log.moved(partition, old, self.clock())
 
     def epoch_bumped(self, partition: Partition) -> None:
-        self._log.bumped(partition, self._clock())
+        self._log.bumped(partition, self.clock())
 
     def retry_unsafe(self, batch: Batch) -> None:
-        self.outcomes.fail_unsafe(batch, self._clock())
+        self.outcomes.fail_unsafe(batch, self.clock())
 
     def producer_id_needed(self) -> None:
         """Request another producer id; with transactions the coordinator gives one with the next epoch."""
@@ -251,9 +266,6 @@ class Pipeline(ClientListener, BatchEvents):
 
     def partitioner_raised(self, error: BaseException) -> None:
         raise_later(error)
-
-    def may_join(self, partition: Partition) -> bool:
-        return self._rules.join(partition)
 
     # --- ClientListener
 
@@ -279,7 +291,7 @@ class Pipeline(ClientListener, BatchEvents):
 
     def metadata_changed(self, update: MetadataUpdate) -> None:
         """Follow the leaders, and send the records that were parked for new topics."""
-        now = self._clock()
+        now = self.clock()
         self._outages.metadata_changed()
         self.accumulator.update_topics(update.changed_topics, now)
         if update.recreated:
@@ -287,7 +299,7 @@ class Pipeline(ClientListener, BatchEvents):
             self.completions.schedule()
         if self._settings.transactional or not self._settings.follows_recreated:
             self._deleted.suspect(update.errors)
-        self.topics.changed()
+        self.unknown_topics.changed()
         self._on_metadata()
         self.scheduler.wake()
 

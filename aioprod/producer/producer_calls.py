@@ -24,9 +24,10 @@ from aioprod.producer.environment import Environment
 from aioprod.producer.foreign_calls import ForeignCallHints
 from aioprod.producer.guard import State
 from aioprod.producer.health import Health, health_of
+from aioprod.producer.logs.milestones import PRODUCER, Facade
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds
 from aioprod.producer.transactions.calls import TransactionalCalls
-from aioprod.producer.unclosed import PRODUCER, Facade, dropped
+from aioprod.producer.unclosed import dropped
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.types import (
     NO_VALUE,
@@ -44,7 +45,7 @@ from aioprod.types import (
 
 if TYPE_CHECKING:
     from aioprod.metrics import Family
-    from aioprod.producer.transactions.handle import TransactionHandle
+    from aioprod.producer.transactions.participant import SharedTransaction
 
 __all__ = ["ProducerCalls", "record_of"]
 
@@ -56,16 +57,17 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         self,
         config: ProducerConfig,
         on_error: ErrorCallback | None,
-        handle: TransactionHandle | None = None,
+        shared: SharedTransaction | None = None,
         facade: Facade = PRODUCER,
     ) -> None:
         self.config = config
-        self._engine = Engine(config, on_error, handle, facade)
+        self._engine = Engine(config, on_error, shared, facade)
         self._guard = self._engine.guard
         self._is_plain = self._engine.preparation.plain
         self._callbacks = DeliveryCallbacks()
         self._checked: Any = None
-        # From start() on; nothing reads them before, as the guard raises.
+        # Parts of the engine that each record needs: an attribute of their C type saves look-ups. They are set by
+        # start(); nothing reads them before, as the guard raises.
         self._clock: Clock
         self._accumulator: Accumulator
         self._plain_future: type[asyncio.Future[RecordMetadata]]
@@ -98,10 +100,11 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
     async def _start_in(self, environment: Environment) -> None:
         """Start with another clock, random numbers and threads, as the simulation does."""
         await self._engine.start(environment)
-        self._clock = self._engine.clock
-        self._accumulator = self._engine.accumulator
-        self._plain_future = type(self._engine.loop.create_future())
-        self._in_loop = {"loop": self._engine.loop}
+        parts = self._engine.parts
+        self._clock = parts.clock
+        self._accumulator = parts.accumulator
+        self._plain_future = type(parts.loop.create_future())
+        self._in_loop = {"loop": parts.loop}
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         """Deliver what was accepted, for at most `timeout` seconds, fail the rest, and release everything.
@@ -123,7 +126,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         connections stay in use then. UsageError before `start()` and after `close()`.
         """
         self._guard.check_running()
-        await self._engine.client.reload_credentials()
+        await self._engine.parts.client.reload_credentials()
 
     def __del__(self) -> None:
         # Nothing that runs in the loop refers to the facade, so this is called when its users let go of it.
@@ -289,7 +292,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         see BufferFullError.
         """
         self._guard.check_running()
-        await self._engine.memory_waiters.drain()
+        await self._engine.parts.memory_waiters.drain()
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything without lingering, and wait for the outcome of everything accepted before this call.
@@ -309,7 +312,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         """
         if self._guard.state is not State.CLOSING:
             self._guard.check_running()
-        return self._engine.outcomes.explainer.explain(topic, partition)
+        return self._engine.parts.outcomes.explainer.explain(topic, partition)
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, by index; waits up to `max.block.ms` for the topic to be known.
@@ -419,16 +422,16 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         """Wait for room, in order of arrival, then append."""
         engine = self._engine
         transaction = self._guard.transaction
-        deadline = engine.clock() + engine.max_block_s
+        deadline = engine.parts.clock() + engine.max_block_s
         request = await engine.reserve(prepared)
         try:
-            await engine.topics.known(prepared[0], deadline - engine.clock())
+            await engine.parts.unknown_topics.known(prepared[0], deadline - engine.parts.clock())
             self._guard.check()
             self._guard.check_transaction(transaction)
             self._accumulator.budget.leave(request)
             return self._append(prepared, waiter, granted=True)
         finally:
-            engine.memory_waiters.give_back(request)
+            engine.parts.memory_waiters.give_back(request)
 
 
 def record_of(

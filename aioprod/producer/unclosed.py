@@ -1,38 +1,18 @@
-"""Producers that were not closed: when they are garbage-collected, and when their event loop ends."""
+"""Producers that are garbage-collected without being closed."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aioprod._logger import Logger
 from aioprod._words import counted
-from aioprod.errors import UsageError
-from aioprod.producer.closing import Ending
+from aioprod.producer.engine import Engine
 from aioprod.producer.guard import State
 from aioprod.producer.logs.milestones import named
 
-if TYPE_CHECKING:
-    from aioprod.producer.engine import Engine
-
-__all__ = ["PRODUCER", "Facade", "dropped", "loop_ended"]
+__all__ = ["dropped"]
 
 _logger = Logger("aioprod.producer")
-
-
-class Facade(NamedTuple):
-    """The class that a user has made, and its method that closes, for what is said of one that was not closed."""
-
-    name: str
-    close: str
-
-    @property
-    def advice(self) -> str:
-        """What to write instead."""
-        return f"Use `async with {self.name}(...)`, or `await producer.{self.close}()`."
-
-
-PRODUCER: Final = Facade("Producer", "close")
 
 
 def dropped(engine: Engine, producer: object) -> None:
@@ -44,7 +24,7 @@ def dropped(engine: Engine, producer: object) -> None:
     if engine.guard.state is not State.RUNNING or engine.guard.forked:
         return
     try:
-        engine.loop.call_soon_threadsafe(_close, engine)
+        engine.parts.loop.call_soon_threadsafe(_close, engine)
     except RuntimeError:
         _log_lost(engine)
     facade, client_id = engine.facade, engine.config.client_id
@@ -82,18 +62,3 @@ def _log_lost(engine: Engine) -> None:
             counted(records, "record"),
             engine.facade.advice,
         )
-
-
-def loop_ended(engine: Engine) -> None:
-    """The loop cancels its tasks, and won't run for much longer: fail at once what has no outcome."""
-    records = engine.buffered().records
-    left = f", and {counted(records, 'record')} {'has' if records == 1 else 'have'} no outcome" if records else ""
-    when = "was not closed before its event loop ended"
-    if engine.guard.state is State.CLOSING:
-        when = "was still being closed when its event loop ended"
-    _logger.error("%s %s%s. %s", named(engine.config, engine.facade.name), when, left, engine.facade.advice)
-    why = "the sender was cancelled: its event loop ended before the producer was closed."
-    error = UsageError(f"T{why[1:]}", hint=engine.facade.advice)
-    engine.guard.fail(error)
-    engine.fail_all_now(Ending(why, engine.guard.error(), cause=error))
-    engine.completions.log_counted()

@@ -22,6 +22,7 @@ from aioprod.producer.batching.parking import evict_first, evict_overdue, move_o
 from aioprod.producer.batching.partition import Topic
 from aioprod.producer.completions import Completions
 from aioprod.producer.guard import Guard
+from aioprod.producer.mass_failure import MassFailure
 
 __all__ = ["UnknownTopics"]
 
@@ -174,11 +175,11 @@ class UnknownTopics:
         self.changed()
         return len(evicted)
 
-    def fail_some(self, error_of: Callable[[Topic], AioprodError]) -> bool:
-        """Fail up to `_PARKED_FAILED_PER_TURN` parked records, as the producer closes; True if there are more."""
+    def fail_topics(self, reason: MassFailure) -> bool:
+        """Fail up to `_PARKED_FAILED_PER_TURN` parked records, of any topic; True if there may be more."""
         turn = _PARKED_FAILED_PER_TURN
         for topic in list(self._accumulator.parked_topics.values()):
-            turn -= self.fail(topic, error_of(topic), turn)
+            turn -= self.fail(topic, reason.of_topic(topic), turn)
             if turn <= 0:
                 return True
         self.changed()

@@ -36,22 +36,22 @@ class LoopProducer(Producer):
     @property
     def budget(self) -> MemoryBudget:
         """What counts `buffer.memory`, from the start on."""
-        return self._engine.accumulator.budget
+        return self._engine.parts.accumulator.budget
 
     def move(self, inbox: Inbox, most: int) -> Entry | Call[Any] | None:
         """Take records as `Inbox.move` has it; raises ProducerClosedError when this producer has failed."""
         self._engine.guard.check()
-        return inbox.move(self._engine.accumulator, most)
+        return inbox.move(self._engine.parts.accumulator, most)
 
     async def reserve(self, size: int) -> MemoryRequest:
         """Wait for room, in order of arrival; raises BufferFullError after `max.block.ms`."""
-        return await self._engine.memory_waiters.reserve(size, self._engine.max_block_s)
+        return await self._engine.parts.memory_waiters.reserve(size, self._engine.max_block_s)
 
     def append_reserved(self, entry: Entry, request: MemoryRequest) -> None:
         """Take a record for which memory is reserved; raises what `Producer.submit` raises."""
         self._engine.guard.check()
-        self._engine.accumulator.budget.leave(request)
-        self._engine.accumulator.append(
+        self._engine.parts.accumulator.budget.leave(request)
+        self._engine.parts.accumulator.append(
             entry.topic,
             entry.key,
             entry.value,
@@ -65,4 +65,4 @@ class LoopProducer(Producer):
 
     def give_back(self, request: MemoryRequest) -> None:
         """Return reserved memory, used or not."""
-        self._engine.memory_waiters.give_back(request)
+        self._engine.parts.memory_waiters.give_back(request)

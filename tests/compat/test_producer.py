@@ -158,7 +158,7 @@ async def test_a_topic_that_is_deleted_while_a_batch_waits_for_room_is_an_error(
 
         async def forgotten(self: object, topic: str) -> None:
             await known(topic)
-            producer._producer._engine.accumulator.topics[topic].partitions.clear()
+            producer._producer._engine.parts.accumulator.topics[topic].partitions.clear()
 
         monkeypatch.setattr(type(producer._producer), "known", forgotten)
         with pytest.raises(UnknownTopicOrPartitionError, match="'orders' was deleted while a batch for it waited"):

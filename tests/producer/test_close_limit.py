@@ -14,7 +14,8 @@ import pytest
 from aioprod import Producer, ProducerConfig
 from aioprod.errors import DeliveryError, NotSentError, ProducerClosedError, UnknownOutcomeError
 from aioprod.messages import EndTxnRequest, MetadataRequest, ProduceRequest
-from aioprod.producer.closing import CloseLimit, Ending
+from aioprod.producer.closing import CloseLimit
+from aioprod.producer.mass_failure import MassFailure
 from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
 
@@ -206,7 +207,7 @@ def test_a_cancelled_close_says_so_and_why(caplog: pytest.LogCaptureFixture) -> 
 def test_what_a_topic_waited_for_is_in_the_error_with_its_hint() -> None:
     explainer = Mock()
     explainer.topic_unknown.return_value = "No broker could be asked."
-    ending = Ending("It ended.", ProducerClosedError("It is closed.", hint="Start another."), explainer=explainer)
+    ending = MassFailure("It ended.", ProducerClosedError("It is closed.", hint="Start another."), explainer=explainer)
     error = ending.of_topic(Mock())
     assert (type(error), str(error)) == (
         ProducerClosedError,

@@ -253,7 +253,9 @@ async def test_records_without_key_avoid_a_broker_that_takes_nothing(three_broke
         pass_time(producer, clock, 2.0)
         await turns()
         futures = [producer.submit("t", b"x" * 150) for _ in range(200)]
-        avoided = sum(held.records for held in producer._engine.accumulator.incomplete if held.partition.index == 0)
+        avoided = sum(
+            held.records for held in producer._engine.parts.accumulator.incomplete if held.partition.index == 0
+        )
         assert avoided <= 3, "what was open already, and no more"
         await brokers[1].start()
         await stuck
@@ -289,7 +291,7 @@ async def test_the_deadline_holds_while_the_broker_throttles(brokers: FakeCluste
         brokers.fault(ProduceRequest, throttle_ms=600_000)
         await producer.send("t", b"0")
         # Now that it sleeps for long: nothing but the deadline of the next record can wake it in time.
-        accumulator = producer._engine.accumulator
+        accumulator = producer._engine.parts.accumulator
         accumulator.settings = accumulator.settings._replace(delivery_timeout_s=0.05)
         with pytest.raises(NotSentError, match=r"delivery\.timeout\.ms=.* has passed"):
             async with asyncio.timeout(10):

@@ -67,7 +67,7 @@ async def test_every_codec_in_threads(brokers: FakeCluster, codec: str) -> None:
     values = [b"%d " % n * 100 for n in range(2000)]
     options = OPTIONS | {"compression_type": codec, "batch_size": 100_000}
     async with running(brokers, **options) as producer:
-        compressor = producer._engine._pipeline.compressor
+        compressor = producer._engine.parts.compressor
         assert compressor is not None
         compressor._inline_size_max = compressor.inline_size = 0
         result = await producer.send_many("t", values, partition=1)
@@ -151,7 +151,7 @@ async def test_the_deadline_passes_and_the_buffer_stays_with_the_thread(
             await producer.partitions_for("t")
             future = producer.submit("t", large(b"00"))
             await until(lambda: gate.active == 1)
-            pool = producer._engine.accumulator.pool
+            pool = producer._engine.parts.accumulator.pool
             pass_time(producer, clock, 61.0)
             with pytest.raises(NotSentError, match="has passed") as raised:
                 await future
@@ -261,7 +261,7 @@ async def test_the_leader_moves(three_brokers: FakeCluster, monkeypatch: pytest.
             await until(lambda: gate.active == 1)
             behind = producer.submit("t", b"02")
             brokers.state.move_leader(TopicPartition("t", 0), 2)
-            cluster = producer._engine.client.metadata
+            cluster = producer._engine.parts.client.metadata
             pass_time(producer, clock, 2.0)
             await until(lambda: cluster.cluster.leader_for(TopicPartition("t", 0)) == cluster.cluster.node(2))
             await turns()

@@ -67,8 +67,8 @@ async def test_every_waiter_gets_the_cause(
         draining = asyncio.create_task(producer.drain())
         await turns(3)
 
-        monkeypatch.setattr(producer._engine.topics, "move_on", breaks)
-        producer._engine._pipeline.wake()
+        monkeypatch.setattr(producer._engine.parts.unknown_topics, "move_on", breaks)
+        producer._engine.parts.wake()
         async with asyncio.timeout(5):
             waiting: list[Awaitable[object]] = [
                 in_flight,
@@ -115,7 +115,7 @@ async def test_a_failure_in_the_drain(brokers: FakeCluster, monkeypatch: pytest.
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.send("t", b"v")
-        monkeypatch.setattr(producer._engine.client, "link", breaks)
+        monkeypatch.setattr(producer._engine.parts.client, "link", breaks)
         with pytest.raises(NotSentError, match="on purpose"):
             await producer.send("t", b"v")
         assert isinstance(producer._engine.guard.cause, BugError)
@@ -165,9 +165,11 @@ async def test_metadata_that_break_their_reader_are_requested_again(
     brokers.create_topic("new")
     async with running(brokers) as producer:
         await producer.send("t", b"v")
-        monkeypatch.setattr(producer._engine.client.metadata, "handle_response", breaks)
+        monkeypatch.setattr(producer._engine.parts.client.metadata, "handle_response", breaks)
         sending = asyncio.create_task(producer.send("new", b"v"))
-        await until(lambda: "on purpose" in repr(getattr(producer._engine.client._refresh.error, "__cause__", None)))
+        await until(
+            lambda: "on purpose" in repr(getattr(producer._engine.parts.client._refresh.error, "__cause__", None))
+        )
         monkeypatch.undo()
         async with asyncio.timeout(5):
             await sending

@@ -47,7 +47,7 @@ class Stage:
 
     def held_topics(self) -> set[str]:
         engine = self.producer._engine
-        return {*engine.accumulator.topics, *engine.client.metadata.tracked}
+        return {*engine.parts.accumulator.topics, *engine.parts.client.metadata.tracked}
 
     async def failure(self, name: str = "t") -> tuple[AioprodError, float]:
         """What a send raises, and after how many seconds."""

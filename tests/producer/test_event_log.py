@@ -202,7 +202,7 @@ async def test_nothing_is_formatted_for_a_disabled_log(brokers: FakeCluster, cap
         brokers.fault(ProduceRequest, error=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         await producer.send("t", b"v")
         brokers.state.move_leader(TopicPartition("t", 0), 1)
-        assert producer._engine.outcomes.event_log.limit._windows == {}
+        assert producer._engine.parts.outcomes.event_log.limit._windows == {}
 
 
 async def test_a_broker_that_throttles_is_warned_of(brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:

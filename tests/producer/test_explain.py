@@ -96,7 +96,7 @@ async def test_the_topic_is_not_known_and_no_answer_comes(brokers: FakeCluster) 
 async def test_the_metadata_of_the_topic_can_not_be_requested(brokers: FakeCluster) -> None:
     async with running(brokers, close_s=0) as producer:
         await brokers[1].kill(stay_in_metadata=True)
-        link = producer._engine.client.link(1)
+        link = producer._engine.parts.client.link(1)
         assert link is not None
         await until(lambda: link.last_error is not None)
         future = producer.submit("t", b"v")
@@ -113,7 +113,7 @@ async def test_the_brokers_say_that_the_topic_does_not_exist(brokers: FakeCluste
     brokers.state.auto_create = False
     async with running(brokers, retry_backoff_ms=300, retry_backoff_max_ms=300) as producer:
         future = producer.submit("t", b"v")
-        await until(lambda: producer._engine.client.metadata.topic_error("t"))
+        await until(lambda: producer._engine.parts.client.metadata.topic_error("t"))
         check(
             producer.explain("t", 0),
             r"metadata of topic 't' was requested \d time",
@@ -127,7 +127,7 @@ async def test_the_question_for_the_topic_failed(brokers: FakeCluster) -> None:
     async with running(brokers, **SLOW) as producer:
         brokers.fault(MetadataRequest, drop="before")
         producer.send_nowait("t", b"v")
-        metadata = producer._engine.client.metadata
+        metadata = producer._engine.parts.client.metadata
         await until(lambda: metadata.last_failure is not None)
         check(
             producer.explain("t", 0), "1 record", "1 time", "the last request failed: Broker 1 at 127.0.0.1:.* closed"
@@ -150,8 +150,8 @@ async def test_there_is_no_leader(brokers: FakeCluster) -> None:
             r"The partition has no leader, said an answer \d+ ms ago; metadata is requested again in \d+\.\d s\.$",
         )
         held = brokers.fault(MetadataRequest, hold=True)
-        producer._engine.client.metadata.add_topic("another", 0.0)
-        producer._engine.client.wake()
+        producer._engine.parts.client.metadata.add_topic("another", 0.0)
+        producer._engine.parts.client.wake()
         await held.reached.wait()
         check(producer.explain("t", 1), "no leader", r"metadata is being requested\.$")
         held.release()
@@ -165,7 +165,7 @@ async def test_the_broker_can_not_be_reached(brokers: FakeCluster) -> None:
         await producer.partitions_for("t")
         await brokers[1].kill(stay_in_metadata=True)
         futures = [producer.submit("t", b"v") for _ in range(3)]
-        link = producer._engine.client.link(1)
+        link = producer._engine.parts.client.link(1)
         await until(lambda: link is not None and link.attempts)
         check(
             producer.explain("t", 0),
@@ -214,8 +214,8 @@ async def test_the_leader_is_not_one_of_the_brokers_any_more(three_brokers: Fake
     brokers.create_topic("t", partitions=3)
     async with running(brokers, **SLOW) as producer:
         await producer.partitions_for("t")
-        queue = producer._engine.accumulator.queue(7)
-        producer._engine.accumulator.topics["t"].partitions[0].queue = queue
+        queue = producer._engine.parts.accumulator.queue(7)
+        producer._engine.parts.accumulator.topics["t"].partitions[0].queue = queue
         future = producer.submit("t", b"v", partition=0)
         check(producer.explain("t", 0), "Broker 7 leads it, and is not one of those that the cluster names now")
         future.cancel()
@@ -249,7 +249,7 @@ async def test_the_socket_is_full(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.send("t", b"0")
-        link = producer._engine.client.link(1)
+        link = producer._engine.parts.client.link(1)
         assert link is not None
         assert link.connection is not None
         link.connection.can_write = False
@@ -260,7 +260,7 @@ async def test_the_socket_is_full(brokers: FakeCluster) -> None:
         await future
         link.connection.shut()
         assert "is being closed" in str(
-            producer._engine.outcomes.explainer.broker(producer._engine.accumulator.queues[1], 0.0)
+            producer._engine.parts.outcomes.explainer.broker(producer._engine.parts.accumulator.queues[1], 0.0)
         )
 
 
@@ -376,10 +376,10 @@ async def test_the_time_of_what_is_on_the_way_is_over(brokers: FakeCluster) -> N
         await turns()
         pass_time(producer, clock, 30.0)
         await held.reached.wait()
-        accumulator = producer._engine.accumulator
+        accumulator = producer._engine.parts.accumulator
         for batch in accumulator.incomplete:
             batch.deadline -= 45.0
-        producer._engine._pipeline.wake()
+        producer._engine.parts.wake()
         await until(lambda: not accumulator.incomplete)
         future = producer.submit("t", b"w")
         check(
@@ -400,18 +400,19 @@ async def test_numbers_before_and_after_a_gap(brokers: FakeCluster) -> None:
         await held.reached.wait()
         later = producer.submit("t", b"w")
         check(producer.explain("t", 0), r"One batch at a time is sent until one of producer epoch 0 is acknowledged\.$")
-        partition = producer._engine.accumulator.topics["t"].partitions[0]
+        partition = producer._engine.parts.accumulator.topics["t"].partitions[0]
         partition.unknown_serial = 0
         check(producer.explain("t", 0), r"was lost or rejected before: 1 batch sent since gets an answer; then")
         partition.held = True
         check(producer.explain("t", 0), r"no epoch is left: a new producer id is requested\.$")
-        sequences = producer._engine.accumulator.sequences
+        sequences = producer._engine.parts.accumulator.sequences
+        explainer = producer._engine.parts.outcomes.explainer
         assert sequences is not None
-        sequences.transactional = True
+        explainer._settings = explainer._settings._replace(transactional=True)
         check(producer.explain("t", 0), r"nothing is sent until the transaction is over\.$")
         producer_id, sequences.producer_id = sequences.producer_id, -1
         check(producer.explain("t", 0), r"The producer waits for a producer id\.$")
-        sequences.producer_id, sequences.transactional = producer_id, False
+        sequences.producer_id = producer_id
         partition.unknown_serial, partition.held = -1, False
         held.release()
         await future
@@ -490,7 +491,9 @@ async def test_the_transaction_has_failed() -> None:
             held.release()
             held = cluster.fault(ProduceRequest, hold=True)
             await until(lambda: state_of(producer) is TransactionState.ABORTABLE_ERROR)
-            text = producer._engine.outcomes.explainer.why(producer._engine.accumulator.topics["t"].partitions[1], 0.0)
+            text = producer._engine.parts.outcomes.explainer.why(
+                producer._engine.parts.accumulator.topics["t"].partitions[1], 0.0
+            )
             check(text, "^The transaction has failed: .*INVALID_RECORD")
             held.end()
             await producer.abort_transaction()

@@ -254,7 +254,7 @@ async def test_when_the_epochs_are_used_up_another_id_is_fetched(brokers: FakeCl
     brokers.create_topic("t")
     async with running(brokers, **BY_ONE) as producer:
         await anchored(producer)
-        partition = producer._engine.accumulator.topics["t"].partitions[0]
+        partition = producer._engine.parts.accumulator.topics["t"].partitions[0]
         partition.epoch = EPOCH_MAX
         partition.next_sequence = 0
         brokers.fault(ProduceRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -275,7 +275,7 @@ async def test_closed_while_it_waits_for_another_id(brokers: FakeCluster) -> Non
     brokers.create_topic("t")
     async with running(brokers, close_s=0.2, **BY_ONE) as producer:
         await anchored(producer)
-        producer._engine.accumulator.topics["t"].partitions[0].epoch = EPOCH_MAX
+        producer._engine.parts.accumulator.topics["t"].partitions[0].epoch = EPOCH_MAX
         brokers.fault(ProduceRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         hold = brokers.fault(InitProducerIdRequest, hold=True)
         refused = producer.submit("t", b"1")
@@ -291,7 +291,7 @@ async def test_closed_while_the_last_epoch_is_on_the_wire(brokers: FakeCluster) 
     producer = new_producer(brokers.bootstrap, **BY_ONE)
     await producer.start()
     await anchored(producer)
-    producer._engine.accumulator.topics["t"].partitions[0].epoch = EPOCH_MAX
+    producer._engine.parts.accumulator.topics["t"].partitions[0].epoch = EPOCH_MAX
     hold = brokers.fault(ProduceRequest, hold=True)
     lost = producer.submit("t", b"1")
     await until(hold.reached.is_set)

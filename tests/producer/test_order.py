@@ -285,7 +285,7 @@ async def test_with_one_request_in_flight_a_new_leader_gets_nothing_before_the_o
         await until(hold.reached.is_set)
         old = topic.partitions[0].leader
         brokers.move_leader("t", 0)
-        queues = producer._engine.accumulator.topics["t"].partitions
+        queues = producer._engine.parts.accumulator.topics["t"].partitions
         await until(lambda: queues[0].queue is not None and queues[0].queue.node_id != old)
         second = producer.submit("t", b"2")
         await turns()

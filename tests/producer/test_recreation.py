@@ -31,7 +31,7 @@ def values(cluster: FakeCluster, partition: int | None = None) -> list[bytes | N
 
 
 def held_for(producer: Producer) -> list[Batch]:
-    return list(producer._engine.accumulator.incomplete)
+    return list(producer._engine.parts.accumulator.incomplete)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ async def test_what_is_in_flight_and_behind_it_follows_once_and_in_order(
             for future in futures:
                 await future
         if metadata >= 10:
-            await until(lambda: producer._engine.client.metadata.cluster.topic_id("t") == new.id)
+            await until(lambda: producer._engine.parts.client.metadata.cluster.topic_id("t") == new.id)
     # A request that names the topic may have reached the new log although its answer was lost: it is there once.
     assert values(cluster) == [b"%02d" % n for n in range(20)]
 
@@ -94,7 +94,7 @@ async def test_what_waits_for_a_leader_or_a_retry_follows(cluster: FakeCluster) 
         cluster.state.move_leader(TopicPartition("t", 1), None)
         pass_time(producer, clock, 101.0)
         refused.times = 2
-        await until(lambda: producer._engine.accumulator.topics["t"].partitions[1].queue is None)
+        await until(lambda: producer._engine.parts.accumulator.topics["t"].partitions[1].queue is None)
         leaderless = producer.submit("t", b"leaderless", partition=1)
         cluster.recreate_topic("t")
         pass_time(producer, clock, 101.0)
@@ -113,7 +113,7 @@ async def test_the_first_batch_of_the_new_log_goes_alone(cluster: FakeCluster, r
         await producer.send("t", b"before", partition=0)
         new = cluster.recreate_topic("t")
         pass_time(producer, clock, 2.0)
-        await until(lambda: producer._engine.client.metadata.cluster.topic_id("t") == new.id)
+        await until(lambda: producer._engine.parts.client.metadata.cluster.topic_id("t") == new.id)
         await turns()
         cluster.fault(ProduceRequest, error=ErrorCode.NOT_ENOUGH_REPLICAS)
         futures = [producer.submit("t", b"%d" % n, partition=0) for n in range(9)]
@@ -177,7 +177,7 @@ async def test_without_ids_a_topic_that_was_gone_may_have_older_epochs(cluster: 
         await producer.send("t", b"before", partition=0)
         cluster.delete_topic("t")
         future = producer.submit("t", b"1", partition=0)
-        await until(lambda: producer._engine.client.metadata.topic_error("t"))
+        await until(lambda: producer._engine.parts.client.metadata.topic_error("t"))
         cluster.create_topic("t", partitions=3)
         assert cluster.topics["t"].partitions[0].leader == 1
         async with asyncio.timeout(10):
@@ -191,7 +191,7 @@ async def test_it_is_logged(cluster: FakeCluster, caplog: pytest.LogCaptureFixtu
         await producer.partitions_for("t")
         cluster.state.move_leader(TopicPartition("t", 1), None)
         pass_time(producer, clock, 2.0)
-        await until(lambda: producer._engine.accumulator.topics["t"].partitions[1].queue is None)
+        await until(lambda: producer._engine.parts.accumulator.topics["t"].partitions[1].queue is None)
         future = producer.submit("t", b"1", partition=1)
         cluster.recreate_topic("t")
         pass_time(producer, clock, 2.0)
@@ -205,7 +205,7 @@ async def test_by_default_nothing_follows(cluster: FakeCluster) -> None:
         await producer.partitions_for("t")
         cluster.state.move_leader(TopicPartition("t", 1), None)
         pass_time(producer, clock, 2.0)
-        await until(lambda: producer._engine.accumulator.topics["t"].partitions[1].queue is None)
+        await until(lambda: producer._engine.parts.accumulator.topics["t"].partitions[1].queue is None)
         future = producer.submit("t", b"1", partition=1)
         cluster.recreate_topic("t")
         pass_time(producer, clock, 2.0)

@@ -128,7 +128,7 @@ async def test_topics_get_their_ids_with_the_upgrade(brokers: FakeCluster) -> No
         await brokers[1].start()
         assert (await waiting).offset == 1
         pass_time(producer, clock, 2.0)
-        await until(lambda: producer._engine.client.metadata.cluster.topic_id("t") == topic.id)
+        await until(lambda: producer._engine.parts.client.metadata.cluster.topic_id("t") == topic.id)
         assert (await producer.send("t", b"2")).offset == 2
         assert versions_of(brokers, ProduceRequest)[-1] == 13
 
@@ -146,5 +146,5 @@ async def test_metadata_of_old_and_new_brokers_in_turn(brokers: FakeCluster) -> 
             pass_time(producer, clock, 2.0)
             async with asyncio.timeout(10):
                 assert (await producer.send("t", b"%d" % turn)).offset == turn
-        assert producer._engine.client.metadata.cluster.topic_id("t") == topic.id
+        assert producer._engine.parts.client.metadata.cluster.topic_id("t") == topic.id
     assert set(versions_of(brokers, ProduceRequest)) == {13}

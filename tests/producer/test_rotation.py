@@ -91,7 +91,7 @@ async def test_a_batch_that_is_on_the_way_holds_the_next_one_back() -> None:
             await held.reached.wait()
             reloading = asyncio.create_task(producer.reload_credentials())
             await until(lambda: len(brokers.seen_of(SaslHandshakeRequest)) == 2)
-            link = producer._engine.client.link(1)
+            link = producer._engine.parts.client.link(1)
             assert link is not None
             old = link.connection
             assert old is not None
@@ -128,7 +128,7 @@ async def test_when_credentials_end_is_explained(left_s: float, said: str) -> No
     async with FakeCluster(security=TOKENS) as brokers:
         brokers.create_topic("t")
         async with running(brokers, **TOKENS.client_options()) as producer:
-            rotation = producer._engine.client._rotation
+            rotation = producer._engine.parts.client._rotation
             assert rotation is not None
             assert rotation._context.logins is not None
             ends = rotation._context.logins.ends

@@ -509,7 +509,7 @@ async def test_a_cancelled_call_stops_and_accepted_rows_are_delivered(brokers: F
     errors = ErrorLog()
     async with running(brokers, on_error=errors, **SMALL) as producer:
         call = asyncio.create_task(producer.send_arrow(rows(value=[b"x" * 100] * 100), topic="t"))
-        await until(lambda: producer._engine.accumulator.budget.waiting)
+        await until(lambda: producer._engine.parts.accumulator.budget.waiting)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

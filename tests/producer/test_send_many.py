@@ -345,9 +345,9 @@ async def test_a_topic_that_is_forgotten_in_between_is_looked_up_again(brokers: 
         sending = asyncio.create_task(producer.send_many("t", given()))
         await until(lambda: topic.records())
         await producer.flush()
-        known = producer._engine.accumulator.topics["t"]
-        producer._engine.accumulator.forget(known, 0.0)
-        producer._engine.client.metadata.forget_topic("t")
+        known = producer._engine.parts.accumulator.topics["t"]
+        producer._engine.parts.accumulator.forget(known, 0.0)
+        producer._engine.parts.client.metadata.forget_topic("t")
         asked = len(brokers.seen_of(MetadataRequest))
         more.set()
         result = await sending

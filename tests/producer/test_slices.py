@@ -42,7 +42,7 @@ async def test_batches_that_expire_together_are_failed_some_in_each_turn(brokers
         pass_time(producer, clock, 61.0)
         while producer.buffered.records:
             await turns(1)
-            left.append(len(producer._engine.accumulator.incomplete))
+            left.append(len(producer._engine.parts.accumulator.incomplete))
         assert {count - FAILED_PER_TURN, count - 2 * FAILED_PER_TURN, 0} == set(left) - {count}
         assert all(isinstance(future.exception(), NotSentError) for future in futures)
         await brokers[1].start()
@@ -54,7 +54,7 @@ async def test_what_is_compressed_on_the_loop_is_spread_over_requests_and_turns(
     options: dict[str, Any] = {"compression_type": "gzip", "compression_gzip_level": 9, "batch_size": size}
     async with running(brokers, linger_ms=1_000_000, adaptive_linger=False, **options) as producer:
         await producer.partitions_for("t")
-        compressor = producer._engine._pipeline.compressor
+        compressor = producer._engine.parts.compressor
         assert compressor is not None
         compressor._timer = lambda: 0.0
         for partition in range(3 * RAW_BATCHES):
@@ -117,7 +117,7 @@ async def test_many_batches_fail_some_in_each_iteration(brokers: FakeCluster, by
             producer._engine.fail(RuntimeError("on purpose"))
         closing = asyncio.create_task(producer.close(0))
         while producer.buffered.records:
-            left.append(len(producer._engine.accumulator.incomplete))
+            left.append(len(producer._engine.parts.accumulator.incomplete))
             await turns(1)
         assert {count - FAILED_PER_TURN, count - 2 * FAILED_PER_TURN, 0} >= set(left) - {count}
         assert count - FAILED_PER_TURN in left
@@ -134,7 +134,7 @@ async def test_a_close_that_is_cancelled_meanwhile_fails_the_rest_at_once(broker
     await brokers[1].kill(stay_in_metadata=True)
     futures = [producer.submit("t", b"v") for _ in range(count)]
     closing = asyncio.create_task(producer.close(0))
-    while len(producer._engine.accumulator.incomplete) == count:
+    while len(producer._engine.parts.accumulator.incomplete) == count:
         await turns(1)
     task = producer._engine._closing
     assert task is not None

@@ -90,7 +90,7 @@ async def test_the_level_is_looked_at_for_each_transaction(explicit: FakeCluster
         await explicit.restart(1)
         async with producer.transaction():
             await producer.send("t", b"2", partition=0)
-        await until(lambda: producer._engine.client.feature("transaction.version") == 2)
+        await until(lambda: producer._engine.parts.client.feature("transaction.version") == 2)
         async with producer.transaction():
             await producer.send("t", b"3", partition=0)
     assert await values(explicit) == [b"1", b"2", b"3"]
@@ -112,7 +112,7 @@ async def test_the_level_counts_where_its_requests_are_offered(
     """As behind a proxy that hides the newest versions of requests, and passes on what the brokers have finalized."""
     implicit[1].versions[kind] = (3 if kind is ProduceRequest else 0, last)
     async with transacting(implicit) as producer:
-        assert producer._engine.client.feature("transaction.version") == 2
+        assert producer._engine.parts.client.feature("transaction.version") == 2
         for number in range(2):
             async with producer.transaction():
                 await producer.send("t", b"%d" % number, partition=number)

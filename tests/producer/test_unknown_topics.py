@@ -99,7 +99,7 @@ async def test_send_to_a_topic_that_does_not_exist_fails_with_the_reason(brokers
         assert producer.buffered == (0, 0)
         # It is asked for in the background: once it exists it can be used.
         brokers.create_topic("absent")
-        await until(lambda: producer._engine.client.metadata.cluster.partition_count("absent"))
+        await until(lambda: producer._engine.parts.client.metadata.cluster.partition_count("absent"))
         assert (await producer.send("absent", b"v")).offset == 0
 
 
@@ -232,7 +232,7 @@ async def test_an_error_that_is_known_already_gives_the_loop_a_turn(
         turn: list[str] = []
         asyncio.get_running_loop().call_soon(turn.append, "a turn")
         with pytest.raises(expected, match=f"'{name}'"):
-            await producer._engine.topics.known(name, 0.0)
+            await producer._engine.parts.unknown_topics.known(name, 0.0)
         assert turn == ["a turn"]
 
 

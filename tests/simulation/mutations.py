@@ -103,7 +103,7 @@ _ALL = (
     Mutation(
         "out of sequence is always fatal",
         "aioprod.producer.outcomes",
-        "return Verdict.FAIL if is_gap and sequences.transactional else Verdict.RETRY",
+        "return Verdict.FAIL if is_gap and self._settings.transactional else Verdict.RETRY",
         "return Verdict.FAIL",
     ),
     Mutation(

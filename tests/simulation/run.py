@@ -171,7 +171,7 @@ class Run:
             on_error = ledger.report if plan.has_on_error else None
             producer = self.producer = Producer(cluster.bootstrap, on_error=on_error, **plan.options)
             await start(producer, loop, pauses=plan.clock_pauses, inline_size=plan.inline_size)
-            gremlin = Gremlin(plan, loop, cluster, producer._engine.accumulator, Random(plan.seed + 1))
+            gremlin = Gremlin(plan, loop, cluster, producer._engine.parts.accumulator, Random(plan.seed + 1))
             work = Work(plan, producer, ledger, Random(plan.seed + 2))
             if not plan.created_late:
                 for name in plan.topics:
@@ -203,7 +203,7 @@ class Run:
                 await work.send(self.ledger.begin(topic, index, "send"))
         last = 2**31 - 1 - self.loop.random.randrange(30)
         epoch = self.loop.random.choice([0, 32765, 32766, 32767])
-        for name, known in producer._engine.accumulator.topics.items():
+        for name, known in producer._engine.parts.accumulator.topics.items():
             for ours, theirs in zip(known.partitions, cluster.topics[name].partitions, strict=True):
                 if theirs.producers.pop(ours.producer_id, None) is None:
                     continue
@@ -338,7 +338,7 @@ class Run:
         return Evidence(gremlin.logs(), gremlin.logs("read_committed"), self.report, bumps, gremlin.codes)
 
     def _bumps(self, producer: Producer) -> int:
-        sequences = producer._engine.accumulator.sequences
+        sequences = producer._engine.parts.accumulator.sequences
         return 0 if sequences is None else sequences.bumps
 
     def picture(self) -> str:

@@ -77,7 +77,7 @@ def left_over(before: set[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
 def pass_time(producer: Producer, clock: ShiftedClock, seconds: float) -> None:
     """Advance a producer's clock."""
     clock.offset_s += seconds
-    producer._engine._pipeline.wake()
+    producer._engine.parts.wake()
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 from types import SimpleNamespace
 
 from aioprod import ProducerConfig
@@ -132,15 +133,23 @@ def values_of(batch: Batch) -> list[int]:
 class Model(BatchEvents):
     """One producer, one partition, one connection at a time."""
 
-    def __init__(self, *, in_flight_max: int = 5, retries: int = RETRIES, epoch: int = 0, sequence: int = 0) -> None:
-        self.sequences = Sequences(self)
+    def __init__(
+        self,
+        *,
+        in_flight_max: int = 5,
+        retries: int = RETRIES,
+        epoch: int = 0,
+        sequence: int = 0,
+        transactional: bool = False,
+    ) -> None:
+        self.sequences = Sequences(self, TransactionRules(), transactional=transactional)
         self.harness = Harness(batch_size=150, linger_s=0.0, in_flight_max=in_flight_max, sequences=self.sequences)
         self.harness.lead({0: 1})
         self.accumulator = self.harness.accumulator
         self.completions = RecordedCompletions(self.harness)
         config = ProducerConfig.from_options(bootstrap_servers="localhost:9092", retries=retries)
         self.outcomes = Outcomes(
-            sender_settings(config),
+            sender_settings(config)._replace(transactional=transactional),
             accumulator=self.accumulator,
             completions=self.completions,  # type: ignore[arg-type]
             meters=Meters(topics_max=9),
@@ -274,7 +283,7 @@ class Model(BatchEvents):
                 assert value not in self.log.values
 
 
-def random_run(random: Random, steps: int, **options: int) -> Model:
+def random_run(random: Random, steps: int, **options: Any) -> Model:
     """Random steps of a model: sends, answers, lost answers, restarts, expiry."""
     model = Model(**options)
     errors = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT)

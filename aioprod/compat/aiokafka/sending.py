@@ -14,9 +14,9 @@ from aioprod.producer import Producer
 from aioprod.producer.batching.batch import Run
 from aioprod.producer.batching.budget import buffer_full
 from aioprod.producer.guard import State
+from aioprod.producer.logs.milestones import Facade
 from aioprod.producer.producer_calls import ProducerCalls
 from aioprod.producer.transactions.states import TransactionState
-from aioprod.producer.unclosed import Facade
 from aioprod.records.bounds import RECORD_OVERHEAD_MAX, bound_of
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.cursor import RecordCursor
@@ -57,12 +57,12 @@ class SendingProducer(Producer):
     @property
     def cluster(self) -> Cluster:
         """What is known of brokers and of the topics in use; empty before the start."""
-        return self._engine.client.metadata.cluster if self.is_started else Cluster()
+        return self._engine.parts.client.metadata.cluster if self.is_started else Cluster()
 
     @property
     def is_started(self) -> bool:
         """Whether `start()` has succeeded, also after the end."""
-        return self._engine.guard.state not in (State.NEW, State.STARTING) and hasattr(self._engine, "client")
+        return self._engine.guard.state not in (State.NEW, State.STARTING) and hasattr(self._engine, "parts")
 
     @property
     def is_usable(self) -> bool:
@@ -97,24 +97,24 @@ class SendingProducer(Producer):
         """Whether it runs and the partitions of a topic are known, so that `known` would not wait."""
         if self._engine.guard.state is not State.RUNNING:
             return False
-        named = self._engine.accumulator.topics.get(topic)
+        named = self._engine.parts.accumulator.topics.get(topic)
         return named is not None and named.parked is None
 
     async def known(self, topic: str) -> None:
         """Wait until the partitions of a topic are known; raises as `partitions_for` does."""
         self._engine.guard.check_running()
-        await self._engine.topics.known(topic, self._engine.max_block_s)
+        await self._engine.parts.unknown_topics.known(topic, self._engine.max_block_s)
 
     def any_partition(self, topic: str) -> int:
         """One of the topic's partitions by chance, with a leader if any has one."""
-        cluster = self._engine.client.metadata.cluster
+        cluster = self._engine.parts.client.metadata.cluster
         candidates = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
-        return candidates[int(self._engine.random.random() * len(candidates))].partition
+        return candidates[int(self._engine.parts.random.random() * len(candidates))].partition
 
     async def all_metadata(self) -> MetadataResponse:
         """What a broker says of all topics; raises RequestTimedOutError and what else a request raises."""
         self._engine.guard.check_running()
-        return await self._engine.client.request(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        return await self._engine.parts.client.request(MetadataRequest(topics=None, allow_auto_topic_creation=False))
 
     def append(
         self,
@@ -132,7 +132,9 @@ class SendingProducer(Producer):
         """
         engine = self._engine
         engine.guard.check()
-        engine.accumulator.append(topic, key, value, headers, partition, timestamp, on_delivery, engine.clock())
+        engine.parts.accumulator.append(
+            topic, key, value, headers, partition, timestamp, on_delivery, engine.parts.clock()
+        )
 
     def append_batch(
         self, topic: str, partition: int, records: RecordBatchBuilder, delivery: BatchDelivery, alone: bool
@@ -144,7 +146,7 @@ class SendingProducer(Producer):
         """
         engine = self._engine
         engine.guard.check()
-        accumulator, now = engine.accumulator, engine.clock()
+        accumulator, now = engine.parts.accumulator, engine.parts.clock()
         named = accumulator.topic(topic, now)
         if partition >= len(named.partitions):
             raise UnknownTopicError(f"Topic {topic!r} was deleted while a batch for it waited for room.")

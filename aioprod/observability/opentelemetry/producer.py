@@ -316,7 +316,7 @@ def _end(engine: Engine, span: Span, metadata: RecordMetadata | None, error: Bas
             span.set_attribute(names.PARTITION, str(metadata.partition))
             if metadata.offset >= 0:
                 span.set_attribute(names.OFFSET, metadata.offset)
-            leader = engine.client.metadata.cluster.leader_for(TopicPartition(metadata.topic, metadata.partition))
+            leader = engine.parts.client.metadata.cluster.leader_for(TopicPartition(metadata.topic, metadata.partition))
             if leader is not None:
                 span.set_attributes({names.SERVER_ADDRESS: leader.host, names.SERVER_PORT: leader.port})
         if error is not None:

@@ -33,7 +33,3 @@ class BatchEvents:
 
     def partitioner_raised(self, error: BaseException) -> None:
         """The user's partitioner raised an error of any kind; the record fails."""
-
-    def may_join(self, partition: Partition) -> bool:
-        """Whether a partition may send in the transaction now; if not, it is held until it has been added."""
-        return True

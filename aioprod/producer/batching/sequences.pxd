@@ -12,7 +12,7 @@ cdef class Sequences:
     cdef public long long producer_id, transaction, stamped_in, bumps
     cdef public int epoch
     cdef public bint transactional, is_exhausted
-    cdef object _events
+    cdef object _events, _rules
     cdef public dict unresolved
 
     cpdef bint admits(self, Partition partition) except -1

@@ -21,6 +21,7 @@ from __future__ import annotations
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.batch_events import BatchEvents
 from aioprod.producer.batching.partition import Partition, Topic
+from aioprod.producer.transactions.rules import TransactionRules
 
 __all__ = ["EPOCH_MAX", "Sequences", "sequence_after"]
 
@@ -42,11 +43,12 @@ class Sequences:
 
     A transactional producer has one epoch for all partitions, which the coordinator assigns: a partition with a gap is
     held until `set_producer_id` sets the next one. `transaction` numbers the transactions, and `stamped_in` is the last
-    one with a batch that was sent. `events.may_join` decides about the first batch of a partition in a transaction.
+    one with a batch that was sent. `rules.join` decides about the first batch of a partition in a transaction.
     """
 
     __slots__ = (
         "_events",
+        "_rules",
         "bumps",
         "epoch",
         "is_exhausted",
@@ -57,8 +59,9 @@ class Sequences:
         "unresolved",
     )
 
-    def __init__(self, events: BatchEvents, *, transactional: bool = False) -> None:
+    def __init__(self, events: BatchEvents, rules: TransactionRules, *, transactional: bool = False) -> None:
         self._events = events
+        self._rules = rules
         self.producer_id = -1
         self.epoch = -1
         self.transactional = transactional
@@ -75,10 +78,22 @@ class Sequences:
     def admits(self, partition: Partition) -> bool:
         """Whether a partition may send in this transaction; if not, it is held until it has been added."""
         if partition.transaction != self.transaction:
-            if not self._events.may_join(partition):
+            if not self._rules.join(partition):
                 partition.held = True
                 return False
             partition.transaction = self.transaction
+        return True
+
+    def release(self, partition: Partition, *, is_member: bool) -> bool:
+        """A partition that was held need not wait for its transaction any more; False while a gap holds it.
+
+        `is_member`: the coordinator has added it.
+        """
+        if is_member:
+            partition.transaction = self.transaction
+        if partition in self.unresolved:
+            return False
+        partition.held = False
         return True
 
     def stamp(self, partition: Partition, batch: Batch) -> None:

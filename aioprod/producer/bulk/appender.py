@@ -48,27 +48,27 @@ class BulkAppender:
         engine = self._engine
         engine.guard.check()
         engine.guard.check_transaction(self._transaction)
-        now = engine.clock()
+        now = engine.parts.clock()
         topic = None
         if name is not None:
-            topic = engine.accumulator.topic(name, now)
+            topic = engine.parts.accumulator.topic(name, now)
             if topic.parked is not None:
                 return False
         before = part.accepted
         try:
-            return part.append(engine.accumulator, topic, now, granted)
+            return part.append(engine.parts.accumulator, topic, now, granted)
         finally:
             self._bulk.accepted(part.accepted - before)
 
     async def append_next(self, part: BulkPart, name: str | None) -> None:
         """Wait for the room that the next record needs, in order of arrival, and append what can be appended then."""
         engine = self._engine
-        request = await engine.memory_waiters.reserve(part.needed, engine.max_block_s)
-        engine.accumulator.budget.leave(request)
+        request = await engine.parts.memory_waiters.reserve(part.needed, engine.max_block_s)
+        engine.parts.accumulator.budget.leave(request)
         try:
             self.append(part, name, granted=True)
         finally:
-            engine.memory_waiters.freed()
+            engine.parts.memory_waiters.freed()
 
     async def take(
         self,
@@ -86,14 +86,14 @@ class BulkAppender:
         engine = self._engine
         bulk = self._bulk
         if timestamp is None:
-            timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
+            timestamp = engine.parts.clock.timestamp_ms(engine.parts.clock.now_ns())
         part = BulkValues(bulk, values, keys, headers, timestamp, partition, len(bulk.partitions))
         while not self.append(part, name):
             if part.needed:
                 await self.append_next(part, name)
             else:
                 await asyncio.sleep(0)
-            await engine.topics.known(name, engine.max_block_s)
+            await engine.parts.unknown_topics.known(name, engine.max_block_s)
         topics = None if name == bulk.topic else array("i", [bulk.number_of(name)]) * len(values)
         bulk.place(part.places, topics)
 

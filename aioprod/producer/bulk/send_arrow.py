@@ -46,7 +46,7 @@ async def send_arrow(engine: Engine, data: object, topic: str | None) -> SendRes
         schema = ArrowSchema(source.field, topic)
         transaction = engine.guard.transaction
         if topic is not None:
-            await engine.topics.known(topic, engine.max_block_s)
+            await engine.parts.unknown_topics.known(topic, engine.max_block_s)
         await engine.preparation.turn(topic)
         call = _Call(engine, topic, transaction)
         try:
@@ -78,7 +78,7 @@ async def _chunks(engine: Engine, source: Source) -> AsyncGenerator[Chunk, None]
     """The arrays of a source. What may take long is done in a worker thread."""
     while True:
         if source.is_lazy:
-            fetched = await engine.loop.run_in_executor(None, _fetch, source, engine.clock)
+            fetched = await engine.parts.loop.run_in_executor(None, _fetch, source, engine.parts.clock)
         else:
             fetched = [source.next()]
         for chunk in fetched:
@@ -112,7 +112,7 @@ class _Call:
     """One call on its way through the rows; without a topic for all, the rows have a column of them."""
 
     def __init__(self, engine: Engine, topic: str | None, transaction: int) -> None:
-        self.bulk = Bulk("" if topic is None else topic, engine.loop.create_future())
+        self.bulk = Bulk("" if topic is None else topic, engine.parts.loop.create_future())
         self._engine = engine
         self._topic = topic
         self._feeder = BulkAppender(engine, self.bulk, transaction)
@@ -146,7 +146,7 @@ class _Call:
         topic = self._topic
         rows = BulkColumns(self.bulk, columns, start, stop, len(self.bulk.partitions), self._topic_errors)
         while True:
-            rows.timestamp = engine.clock.timestamp_ms(engine.clock.now_ns())
+            rows.timestamp = engine.parts.clock.timestamp_ms(engine.parts.clock.now_ns())
             if self._feeder.append(rows, topic):
                 break
             if rows.unknown is not None:
@@ -156,13 +156,13 @@ class _Call:
             else:
                 await asyncio.sleep(0)
             if topic is not None:
-                await engine.topics.known(topic, engine.max_block_s)
+                await engine.parts.unknown_topics.known(topic, engine.max_block_s)
         self.bulk.place(rows.places, None if topic is not None else rows.numbers)
 
     async def _learn(self, topic: str) -> None:
         """Wait until a topic is known, or it is known why it will not be."""
         try:
-            await self._engine.topics.known(topic, self._engine.max_block_s)
+            await self._engine.parts.unknown_topics.known(topic, self._engine.max_block_s)
         except _TOPIC_ERRORS as error:
             self._topic_errors[topic] = error
 
@@ -170,12 +170,12 @@ class _Call:
 
     async def _take_one_by_one(self, columns: RecordColumns) -> None:
         engine = self._engine
-        end = engine.clock() + _TURN_S
+        end = engine.parts.clock() + _TURN_S
         for row in range(columns.length):
             await self._take_one(columns, row)
-            if engine.clock() >= end:
+            if engine.parts.clock() >= end:
                 await asyncio.sleep(0)
-                end = engine.clock() + _TURN_S
+                end = engine.parts.clock() + _TURN_S
 
     async def _take_one(self, columns: RecordColumns, row: int) -> None:
         interceptors = self._engine.interceptors

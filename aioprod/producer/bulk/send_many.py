@@ -40,8 +40,8 @@ async def send_many(
         raise InvalidRecordError(f"send_many got values of type {type(values).__name__}: give an iterable of values.")
     partition_index(topic, partition)
     transaction = engine.guard.transaction
-    await engine.topics.known(topic, engine.max_block_s)
-    count = engine.client.metadata.cluster.partition_count(topic)
+    await engine.parts.unknown_topics.known(topic, engine.max_block_s)
+    count = engine.parts.client.metadata.cluster.partition_count(topic)
     if partition is not None and partition >= count:
         raise InvalidRecordError(f"Topic {topic!r} has no partition {partition}: it has {count} (0 to {count - 1}).")
     size = len(values) if isinstance(values, Sized) else None
@@ -74,7 +74,7 @@ class _Call:
         count: int | None,
         transaction: int,
     ) -> None:
-        self.bulk = Bulk(topic, engine.loop.create_future())
+        self.bulk = Bulk(topic, engine.parts.loop.create_future())
         self._feeder = BulkAppender(engine, self.bulk, transaction)
         self._engine = engine
         self._topic = topic
@@ -103,12 +103,12 @@ class _Call:
     async def take(self, values: list[Any] | Lines) -> None:
         """Append some values, waiting for room; what is wrong with single records goes to the failures."""
         if not self._is_uniform:
-            end = self._engine.clock() + _TURN_S
+            end = self._engine.parts.clock() + _TURN_S
             for value in values:
                 await self._take_one(value)
-                if self._engine.clock() >= end:
+                if self._engine.parts.clock() >= end:
                     await asyncio.sleep(0)
-                    end = self._engine.clock() + _TURN_S
+                    end = self._engine.parts.clock() + _TURN_S
             return
         keys = self._keys_of(len(values))
         given = values if keys is None or len(keys) == len(values) else values[: len(keys)]

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 from aioprod._build import COMPILED
 from aioprod._words import counted, seconds_of
 from aioprod.cluster import Cluster
 from aioprod.config import ProducerConfig
 from aioprod.types import DeliveryReport
 
-__all__ = ["closed", "connected", "named"]
+__all__ = ["PRODUCER", "Facade", "closed", "connected", "loop_ended", "named"]
+
+
+class Facade(NamedTuple):
+    """The class that a user has made, and its method that closes, for what is said of one that was not closed."""
+
+    name: str
+    close: str
+
+    @property
+    def advice(self) -> str:
+        """What to write instead."""
+        return f"Use `async with {self.name}(...)`, or `await producer.{self.close}()`."
+
+
+PRODUCER: Final = Facade("Producer", "close")
 
 
 def named(config: ProducerConfig, kind: str = "Producer") -> str:
@@ -35,3 +52,14 @@ def closed(config: ProducerConfig, report: DeliveryReport, age_s: float, close_s
         f"{counted(report.delivered, 'record')} delivered, {report.not_sent} not sent, {report.unknown} unknown, "
         f"{report.rejected} rejected"
     )
+
+
+def loop_ended(config: ProducerConfig, facade: Facade, records: int, *, is_closing: bool) -> str:
+    """That the event loop of a producer has ended before it was closed, and how many records have no outcome."""
+    left = f", and {counted(records, 'record')} {'has' if records == 1 else 'have'} no outcome" if records else ""
+    when = (
+        "was still being closed when its event loop ended"
+        if is_closing
+        else "was not closed before its event loop ended"
+    )
+    return f"{named(config, facade.name)} {when}{left}. {facade.advice}"

@@ -17,7 +17,7 @@ from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     # Only a transactional producer imports them.
-    from aioprod.producer.transactions.manager import Transactions
+    from aioprod.producer.transactions.manager import TransactionManager
 
 __all__ = ["TransactionalCalls"]
 
@@ -117,7 +117,7 @@ class TransactionalCalls:
                 done = "aborted, but its producer has failed" if transactions.is_aborted else "not aborted"
                 _logger.warning("A transaction was %s: %s", done, error)
 
-    def _transactions(self, call: TransactionEvent) -> Transactions:
+    def _transactions(self, call: TransactionEvent) -> TransactionManager:
         self._guard.check_running()
         if self._engine.transactions is None:
             raise UsageError(

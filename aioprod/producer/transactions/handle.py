@@ -11,7 +11,7 @@ from aioprod.errors import ConfigError
 from aioprod.producer.callbacks import error_callback
 from aioprod.producer.producer import Producer, all_options
 from aioprod.producer.producer_calls import ProducerCalls
-from aioprod.producer.transactions.participant import FIRST_IMPLICIT
+from aioprod.producer.transactions.open_transaction import FIRST_IMPLICIT
 
 if TYPE_CHECKING:
     from typing import Unpack

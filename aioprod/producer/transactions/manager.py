@@ -17,10 +17,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final
 
 from aioprod._error_codes import ErrorCode
+from aioprod.config import ProducerConfig
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -33,16 +33,17 @@ from aioprod.errors import (
 from aioprod.net.tasks import Supervisor
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.partition import Partition
+from aioprod.producer.guard import Guard
+from aioprod.producer.pipeline import Pipeline
 from aioprod.producer.transactions.codes import FATAL_FOR_RECORDS, Meaning, Step
-from aioprod.producer.transactions.effects import Effects, Present
+from aioprod.producer.transactions.effects import Effects
+from aioprod.producer.transactions.open_transaction import FIRST_IMPLICIT, OpenTransaction, TransactionEnd
 from aioprod.producer.transactions.requests import CoordinatorRequests, Offsets, ProducerIdentity, Rejected
-from aioprod.producer.transactions.states import TRANSITIONS, TransactionEvent, TransactionState, error_for
+from aioprod.producer.transactions.rules import TransactionRules
+from aioprod.producer.transactions.states import TRANSITIONS, TransactionEvent, TransactionState, error_for, obstacle
 from aioprod.types import GroupMetadata, TopicPartition
 
-__all__ = ["Transactions"]
-
-FIRST_IMPLICIT: Final = 2
-"""The transaction.version from which a Produce request adds its partitions, and EndTxn raises the epoch (KIP-890)."""
+__all__ = ["TransactionManager"]
 
 PATIENCE_S: Final = 30.0
 """How long a request in the background is retried before its deadline is renewed."""
@@ -51,51 +52,40 @@ S = TransactionState
 E = TransactionEvent
 
 
-@dataclass(slots=True)
-class End:
-    """A commit or an abort in the background, and why it failed; `is_acknowledged`: the coordinator has answered."""
-
-    call: TransactionEvent
-    task: asyncio.Task[None]
-    error: AioprodError | None = None
-    is_acknowledged: bool = False
-
-
-def _with_outcome_unknown(error: AioprodError, end: End) -> AioprodError:
-    """The same error, which says of a commit that the coordinator may have carried it out."""
-    error.may_be_stored = end.call is E.COMMIT
-    return error
-
-
-class Transactions:
+class TransactionManager(TransactionRules):
     """Runs the calls: one request to a coordinator at a time, every call within `max.block.ms`.
 
-    A commit or an abort that was sent continues in the background when its caller is cancelled or times out.
-    `on_failure` is called with an unexpected exception of a background task.
+    A commit or an abort that was sent continues in the background when its caller is cancelled or times out. The other
+    parts of the producer ask it as their `TransactionRules`; so it is made before them, and gets them from `act_on`.
     """
 
-    def __init__(
-        self,
-        effects: Effects,
-        coordination: CoordinatorRequests,
-        *,
-        loop: asyncio.AbstractEventLoop,
-        max_block_s: float,
-        on_failure: Callable[[BaseException], object],
-    ) -> None:
+    _effects: Effects
+    _coordination: CoordinatorRequests
+    _tasks: Supervisor
+
+    def __init__(self, config: ProducerConfig, on_failure: Callable[[BaseException], object]) -> None:
         self.state = S.UNINITIALIZED
         self.error: AioprodError | None = None
-        self._effects = effects
-        self._coordination = coordination
-        self._max_block_s = max_block_s
-        self._tasks = Supervisor(loop, on_failure)
+        """Why the transaction, or the producer, has failed."""
+        self._config = config
+        self._on_failure = on_failure
+        """Called with an unexpected exception of a background task."""
+        self._max_block_s = config.max_block_ms / 1000
         self._request_lock = asyncio.Lock()
         self._state_changed = asyncio.Event()
         self._identity = ProducerIdentity()
-        self._present = Present(implicit=False)
+        self._present = OpenTransaction(implicit=False)
         self._held: dict[Partition, None] = {}
         self._is_adding = False
-        self._end: End | None = None
+        self._end: TransactionEnd | None = None
+
+    def act_on(self, parts: Pipeline, guard: Guard, flush: Callable[[float | None], Coroutine[Any, Any, None]]) -> None:
+        """Take the parts of the producer, which exist from its start on; `flush` waits for all records."""
+        name = self._config.transactional_id
+        assert name is not None
+        self._effects = Effects(parts, guard, flush)
+        self._coordination = CoordinatorRequests(parts.client, name, self._config.transaction_timeout_ms, parts.random)
+        self._tasks = Supervisor(parts.loop, self._on_failure)
 
     @property
     def fatal_error(self) -> AioprodError | None:
@@ -152,7 +142,7 @@ class Transactions:
             # one.
             await self._initialize(E.BEGIN)
         self._advance(E.BEGIN)
-        self._present = Present(implicit)
+        self._present = OpenTransaction(implicit)
         self._effects.begin(implicit)
 
     async def commit(self) -> None:
@@ -204,7 +194,9 @@ class Transactions:
                 self.fail(error if isinstance(error, AioprodError) else TransactionAbortedError(text))
                 raise
 
-    async def _send_offsets(self, present: Present, offsets: Offsets, group: GroupMetadata, deadline: float) -> None:
+    async def _send_offsets(
+        self, present: OpenTransaction, offsets: Offsets, group: GroupMetadata, deadline: float
+    ) -> None:
         if not present.implicit:
             present.may_be_known = True
             await self._coordination.add_offsets(self._identity, group.group_id, deadline)
@@ -221,7 +213,7 @@ class Transactions:
     # --- the end of a transaction, in the background
 
     def _end_in_background(self, call: TransactionEvent, work: Coroutine[Any, Any, None]) -> None:
-        self._end = End(call, self._tasks.spawn(work, name=f"aioprod {call.value}"))
+        self._end = TransactionEnd(call, self._tasks.spawn(work, name=f"aioprod {call.value}"))
 
     async def _ended(self) -> None:
         """Wait for the commit or abort in the background; raises its error, or RequestTimedOutError."""
@@ -229,13 +221,13 @@ class Transactions:
         assert end is not None
         done, _ = await asyncio.wait([end.task], timeout=self._max_block_s)
         if not done:
-            raise _with_outcome_unknown(self._timeout_error(end.call), end)
+            raise end.with_outcome_unknown(self._timeout_error(end.call))
         if end.task.cancelled():
             text = f"The producer was closed before {end.call.value} had ended."
-            raise _with_outcome_unknown(ProducerClosedError(text), end)
+            raise end.with_outcome_unknown(ProducerClosedError(text))
         if (unexpected := end.task.exception()) is not None:
             text = f"{end.call.value} failed with an unexpected error: {unexpected!r}."
-            raise _with_outcome_unknown(AioprodError(text), end) from unexpected
+            raise end.with_outcome_unknown(AioprodError(text)) from unexpected
         if end.error is not None:
             raise end.error.again()
 
@@ -264,7 +256,7 @@ class Transactions:
                 self.error = None
                 self._advance(E.ENDED)
 
-    def _steps_to_abort(self, present: Present) -> tuple[Step, ...]:
+    def _steps_to_abort(self, present: OpenTransaction) -> tuple[Step, ...]:
         """Abort; then get a new epoch if sequence numbers have a gap or a delayed request may still add to it."""
         if present.implicit or not (self._effects.has_gap or present.may_be_known):
             return (Step.ABORT,)
@@ -288,7 +280,7 @@ class Transactions:
             self._fail_after(rejected)
             self._end.error = self._error_for_caller(rejected, self._end.call)
         except AioprodError as error:
-            self._fail_producer(_with_outcome_unknown(error, self._end))
+            self._fail_producer(self._end.with_outcome_unknown(error))
         return False
 
     async def _request(self, step: Step) -> ProducerIdentity:
@@ -360,6 +352,16 @@ class Transactions:
                 self._held.pop(partition, None)
                 self._effects.release(partition, is_member=True)
 
+    def explain(self, partition: Partition) -> str | None:
+        """How the transaction keeps a partition from sending, in a sentence; None if it does not."""
+        if partition.held and partition.unknown_serial < 0 and partition.gap_from < 0:
+            return "It waits until the coordinator has added the partition to the transaction."
+        return obstacle(self.state, self.error)
+
+    def join_pause_s(self, failures: int) -> float:
+        """Seconds until a batch is retried that could not be added to the transaction, `failures` times before."""
+        return self._coordination.join_pause_s(failures)
+
     def _release_held(self) -> None:
         """Release the partitions that were not added: the transaction ends."""
         for partition in self._held:
@@ -392,6 +394,10 @@ class Transactions:
         """The error that the call raises whose request was rejected."""
         failed = rejected.meaning is Meaning.FAILED and not isinstance(rejected.error, AuthorizationError)
         return (self.call_error(call) if failed else None) or rejected.error.again()
+
+    def records_failed(self, error: AioprodError) -> None:
+        """Accepted records failed with `error` before they got a partition."""
+        self.fail(error)
 
     def fail(self, error: AioprodError) -> None:
         """Fail the transaction, so that it can only be aborted; does nothing if it is ending already."""

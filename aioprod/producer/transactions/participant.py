@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Final, Protocol
 
+from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, TransactionAbortedError, UsageError
-from aioprod.producer.transactions.effects import Present
-from aioprod.producer.transactions.manager import FIRST_IMPLICIT, Transactions
+from aioprod.producer.transactions.manager import TransactionManager
+from aioprod.producer.transactions.open_transaction import OpenTransaction
 from aioprod.producer.transactions.requests import ProducerIdentity
 from aioprod.producer.transactions.states import TransactionEvent, TransactionState
+from aioprod.producer.transactions.status import Identified
 
-if TYPE_CHECKING:
-    from aioprod.producer.transactions.handle import TransactionHandle
-
-__all__ = ["FIRST_IMPLICIT", "Participant"]
+__all__ = ["Participant", "SharedTransaction"]
 
 _ENDED_BY_THE_SESSION: Final = (
     TransactionEvent.INITIALIZE,
@@ -24,19 +24,33 @@ _ENDED_BY_THE_SESSION: Final = (
 )
 
 
-class Participant(Transactions):
-    """Sends in one transaction, with the identity of its handle; the session begins and ends the transaction."""
+class SharedTransaction(Identified, Protocol):
+    """The transaction of a session, as its `TransactionHandle` names it."""
 
-    def __init__(self, handle: TransactionHandle, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._handle = handle
+    @property
+    def transactional_id(self) -> str: ...
+
+    @property
+    def is_implicit(self) -> bool:
+        """Whether partitions and groups are added to it by the requests that write to them (KIP-890)."""
+        ...
+
+
+class Participant(TransactionManager):
+    """Sends in one transaction, with its identity; the session begins and ends the transaction."""
+
+    def __init__(
+        self, shared: SharedTransaction, config: ProducerConfig, on_failure: Callable[[BaseException], object]
+    ) -> None:
+        super().__init__(config, on_failure)
+        self._shared = shared
 
     def call_error(self, call: TransactionEvent) -> AioprodError | None:
         """The error that a call raises; the calls that begin and end a transaction are the session's."""
         if call in _ENDED_BY_THE_SESSION:
             return UsageError(
                 f"{call.value} can't be called: this producer takes part in a transaction of "
-                f"{self._handle.transactional_id!r} that a TransactionSession began.",
+                f"{self._shared.transactional_id!r} that a TransactionSession began.",
                 hint="The session sends offsets, commits and aborts.",
             )
         call_error = super().call_error(call)
@@ -45,12 +59,12 @@ class Participant(Transactions):
         return call_error
 
     async def initialize(self, timeout_s: float | None = None) -> None:
-        """Take the handle's identity, without a request."""
+        """Take the identity of the shared transaction, without a request."""
         if self.state is not TransactionState.UNINITIALIZED:
             raise self.call_error(TransactionEvent.INITIALIZE) or UsageError("The producer was started before.")
-        self._set_identity(ProducerIdentity(self._handle.producer_id, self._handle.epoch))
-        self._present = Present(self._handle.is_implicit)
-        self._effects.begin(self._handle.is_implicit)
+        self._set_identity(ProducerIdentity(self._shared.producer_id, self._shared.epoch))
+        self._present = OpenTransaction(self._shared.is_implicit)
+        self._effects.begin(self._shared.is_implicit)
         self.state = TransactionState.IN_TRANSACTION
         self._effects.admit(True)
 

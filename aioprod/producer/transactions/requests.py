@@ -62,6 +62,9 @@ FIRST_WITH_MEMBER: Final = 3
 """The TxnOffsetCommit version with the member's generation, by which brokers fence a replaced member (KIP-447)."""
 COMPLETION_BACKOFF: Final = Backoff(initial_s=0.02, max_s=0.1)
 """How long to wait for the transaction before to be completed, which takes some milliseconds."""
+JOINING_S: Final = 0.02
+JOINING_DOUBLINGS_MAX: Final = 3
+"""How long a first batch waits that could not be added to the transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,13 @@ class CoordinatorRequests:
     def may_be_known(self) -> bool:
         """Whether a request of the present epoch may still reach the coordinator, though a retry was answered."""
         return self._coordinator.lost > 0
+
+    def join_pause_s(self, failures: int) -> float:
+        """Seconds until a batch is retried that could not be added to the transaction, `failures` times before.
+
+        Much of the pause is random, as another process that produces in the same transaction may retry too.
+        """
+        return JOINING_S * 2.0 ** min(failures, JOINING_DOUBLINGS_MAX) * self._random.uniform(0.5, 1.5)
 
     async def initialize(
         self, before: ProducerIdentity, deadline: float, *, is_open: bool = False, has_ended: bool = False

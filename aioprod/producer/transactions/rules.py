@@ -6,6 +6,7 @@ from aioprod._error_codes import ErrorCode
 from aioprod.errors import AioprodError
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.partition import Partition
+from aioprod.producer.transactions.states import TransactionEvent
 
 __all__ = ["TransactionRules"]
 
@@ -13,13 +14,11 @@ __all__ = ["TransactionRules"]
 class TransactionRules:
     """The rules of a producer without transactions: they change nothing.
 
-    `transactions.wiring.OpenTransactionRules` overrides them for a producer with a `transactional.id`.
+    `TransactionManager` overrides them for a producer with a `transactional.id`.
     """
 
-    is_transactional = False
-
-    def send_error(self) -> AioprodError | None:
-        """The error that `send` raises in the present state of the transaction, None if it may send."""
+    def call_error(self, call: TransactionEvent) -> AioprodError | None:
+        """The error that a call raises in the present state of the transaction, None if it is allowed."""
         return None
 
     def join(self, partition: Partition) -> bool:

@@ -24,7 +24,7 @@ from aioprod.errors import (
 from aioprod.messages import DescribeTransactionsRequest, DescribeTransactionsResponse, OffsetFetchRequest
 from aioprod.producer.transactions.codes import Meaning
 from aioprod.producer.transactions.handle import TransactionHandle
-from aioprod.producer.transactions.participant import FIRST_IMPLICIT
+from aioprod.producer.transactions.open_transaction import FIRST_IMPLICIT
 from aioprod.producer.transactions.requests import (
     CoordinatorRequests,
     Offsets,

@@ -173,6 +173,14 @@ def error_for(
     return UsageError(f"{call.value} can't be called here: {forbidden.reason}.", hint=forbidden.hint)
 
 
+def obstacle(state: TransactionState, error: AioprodError | None) -> str | None:
+    """How a state keeps records from being sent, in a sentence; None if it does not."""
+    if state in (S.READY, S.IN_TRANSACTION):
+        return None
+    why = "" if error is None else f": {str(error).rstrip('.')}"
+    return f"{state.value[0].upper()}{state.value[1:]}{why}."
+
+
 def diagram() -> str:
     """The table as a Mermaid state diagram; that every state may break is said beside it and not drawn."""
     edges: dict[tuple[TransactionState, TransactionState], list[str]] = {}

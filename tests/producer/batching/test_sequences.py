@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from aioprod.producer.batching.batch_events import BatchEvents
 from aioprod.producer.batching.lifecycle import set_producer_id
 from aioprod.producer.batching.partition import Partition
 from aioprod.producer.batching.sequences import EPOCH_MAX, Sequences, sequence_after
+from aioprod.producer.transactions.rules import TransactionRules
 from tests.support.accumulators import Harness
 from tests.support.length import by_length
 from tests.support.sequence_model import Model, random_run
@@ -24,7 +26,7 @@ def stamps(model: Model) -> list[STAMP]:
     return [(batch.epoch, batch.base_sequence, batch.builder.count) for (batch,), _ in model.wire]
 
 
-def anchored(**options: int) -> Model:
+def anchored(**options: Any) -> Model:
     """A model whose first record has been acknowledged."""
     model = Model(**options)
     model.send()
@@ -324,8 +326,7 @@ def test_partitions_of_a_forgotten_topic_begin_in_an_epoch_that_was_never_used()
 
 
 def test_a_transaction_forgets_no_partition_that_its_epoch_has_used() -> None:
-    model = anchored()
-    model.sequences.transactional = True
+    model = anchored(transactional=True)
     topic = model.accumulator.topics["t"]
     assert not model.sequences.forget(topic)
     model.sequences.set_producer_id(7, 1)
@@ -333,8 +334,7 @@ def test_a_transaction_forgets_no_partition_that_its_epoch_has_used() -> None:
 
 
 def test_with_transactions_a_gap_holds_the_partition_until_the_coordinator_gives_an_epoch() -> None:
-    model = anchored()
-    model.sequences.transactional = True
+    model = anchored(transactional=True)
     fill(model, 2)
     model.answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     model.answer()
@@ -351,12 +351,12 @@ def test_with_transactions_a_gap_holds_the_partition_until_the_coordinator_gives
 def test_a_partition_is_held_until_the_transaction_has_it() -> None:
     asked: list[int] = []
 
-    class Events(BatchEvents):
-        def may_join(self, partition: Partition) -> bool:
+    class Rules(TransactionRules):
+        def join(self, partition: Partition) -> bool:
             asked.append(partition.index)
             return False
 
-    sequences = Sequences(Events(), transactional=True)
+    sequences = Sequences(BatchEvents(), Rules(), transactional=True)
     harness = Harness(sequences=sequences)
     harness.lead({0: 1})
     set_producer_id(harness.accumulator, 7, 0, 0.0)
