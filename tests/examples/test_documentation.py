@@ -102,6 +102,10 @@ def test_calls_of_the_fake_cluster_that_are_named_exist() -> None:
     named |= set(re.findall(r"\bcluster\.(\w+)", section))
     assert len(named) > 12
     assert {name for name in named if not hasattr(FakeCluster, name)} == set()
+
+
+def test_each_field_of_a_fault_is_in_the_table_of_faults() -> None:
+    text = (ROOT / "docs" / "testing.md").read_text()
     faults = re.findall(r"^\| (`.*?) \|", text[text.index("### Faults") : text.index("## KafkaCluster")], re.MULTILINE)
     fields = {name for row in faults for name in re.findall(r"`([a-z_]+)", row)}
     assert fields == {field.name for field in dataclasses.fields(Fault) if field.init} - {"kind"}
