@@ -1,4 +1,4 @@
-"""Every request and response that aioprod speaks, declared once each, with the versions of Kafka 4.3.
+"""Every request and response that aioprod speaks, declared once each, with the versions of Kafka 4.4.
 
 Structs within a message are in the module of their API. That is imported when a message of it is used first: a
 producer needs five of them. Some APIs are declared for programs of users: no client of aioprod sends DescribeCluster,
