@@ -41,7 +41,7 @@ _FIRST_SETTINGS: Final = {
     "client.id": "Always in production: logs, metrics and quotas tell clients apart by it.",
     "security.protocol": "The cluster requires TLS or a log-in: see [TLS and log-ins](security.md).",
     "sasl.mechanism": "The cluster requires a log-in, with `sasl.username` and `sasl.password` for example.",
-    "delivery.timeout.ms": "Somebody waits for the outcome: 5,000, and 3,000 for `request.timeout.ms`, in a web service.",
+    "delivery.timeout.ms": "Somebody waits for it: 5,000 in a web service, with a `request.timeout.ms` of 3,000.",
     "max.block.ms": "A start without Kafka has to fail soon: 5,000 in a service.",
     "close.timeout.ms": "A shutdown has a limit: 8,000 in a pod of Kubernetes.",
     "compression.type": "Traffic or disks cost money, or throughput matters: `zstd` or `lz4`.",
