@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aioprod._shown import shown_record
+from aioprod._short_reprs import shown_record
 
 __all__ = ["ConsumedRecord", "consumed_record"]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioprod._logger import Logger
 from aioprod._user_code import raise_later
+from aioprod._words import counted
 from aioprod.config import close_instance, describe, instantiate
 from aioprod.errors import AioprodError, ConfigError
 from aioprod.types import ProducerRecord, RecordMetadata
@@ -110,7 +111,7 @@ class Interceptors:
             _logger.warning(
                 "Interceptor %s failed and was skipped (%s of interceptors so far).",
                 describe(hook),
-                "1 failure" if self.failures == 1 else f"{self.failures} failures",
+                counted(self.failures, "failure"),
                 exc_info=error,
             )
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
 from aioprod._logger import Logger
-from aioprod._shown import shown_record
+from aioprod._short_reprs import shown_record
+from aioprod._words import counted
 from aioprod.consumed_record import ConsumedRecord
 from aioprod.errors import AioprodError, DeliveryError, SendFailuresError, UsageError
 from aioprod.record_metadata import RecordMetadata
@@ -32,7 +33,7 @@ __all__ = [
     "no_value",
 ]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 _RAISED_MAX: Final = 100
 """Failures that one error holds: no reader looks at a million."""
@@ -184,7 +185,7 @@ class SendResult:
 
 
 def _log_unread(failed: str, index: int, first: str) -> None:
-    log.warning(
+    _logger.warning(
         "%s, and the failures of the SendResult were never read, the first at index %d: %s "
         "(`raise_for_failures()` raises them)",
         failed,
@@ -194,7 +195,7 @@ def _log_unread(failed: str, index: int, first: str) -> None:
 
 
 def _failed(count: int, of: int) -> str:
-    return f"{count} of {of} record{'' if of == 1 else 's'} {'was' if count == 1 else 'were'} not sent or not delivered"
+    return f"{count} of {counted(of, 'record')} {'was' if count == 1 else 'were'} not sent or not delivered"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ import uvloop
 from aioprod.calls.session import Session
 from aioprod.group.fetcher import Fetcher
 from aioprod.messages import FetchRequest
+from aioprod.reader.config import ReaderConfig
 from aioprod.reader.fetching import answer_size_max
-from aioprod.reader.settings import ReaderConfig
 from aioprod.records import RecordBatchBuilder, parse_batches
 from aioprod.testing import FakeCluster
 from aioprod.types import TopicPartition

@@ -13,7 +13,7 @@ from aioprod.config import ProducerConfig
 from aioprod.config._check import check_file
 from aioprod.config._elsewhere import owner_of
 from aioprod.errors import ConfigError
-from aioprod.group.settings import MemberConfig
+from aioprod.group.config import MemberConfig
 
 SECRET = "hunter2"
 CLOUD = f"""\

@@ -15,9 +15,9 @@ import aioprod
 ROOT = Path(aioprod.__file__).parents[1]
 
 PRODUCER = {
-    "": "_acl_names _build _error_codes _lazy _line_limit _live _logger _rights _shown _user_code cluster config "
-    "consumed_record errors interceptors messages metrics net producer record_metadata records routing "
-    "serializers types wire",
+    "": "_acl_names _authorization_errors _build _error_codes _lazy _log_rate_limit _logger _loops _process_bound "
+    "_short_reprs _user_code _words cluster config consumed_record errors interceptors messages metrics net producer "
+    "record_metadata records routing serializers types wire",
     "cluster": "lower_epochs metadata model names topic_errors topic_metadata",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
     "_unsupported",
@@ -28,7 +28,7 @@ PRODUCER = {
     "net.login": "reauthentication",
     "net.protocol": "backoff connection",
     "producer": "backpressure batching bulk call_order callbacks clock closing completion completions compressor "
-    "deleted_topics delivery_future engine environment explain failure guard health lacking logs meters native "
+    "deleted_topics delivery_future engine environment explain failure foreign_calls guard health logs meters native "
     "outcomes pipeline preparation producer producer_calls producer_id reporting scheduler sender settings "
     "transactions unclosed unknown_topics",
     "producer.batching": "accumulator batch batch_events budget buffer_pool bulk_values drain lifecycle lines parking "

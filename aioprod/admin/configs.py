@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from aioprod._rights import Right
+from aioprod._authorization_errors import Right
 from aioprod.calls.any_broker import Outcome, Purpose, request_any_broker
 from aioprod.calls.session import Session, check_topic_name
 from aioprod.errors import ConfigError, ErrorCode, ProtocolError, UsageError

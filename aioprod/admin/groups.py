@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from aioprod._rights import Right
+from aioprod._authorization_errors import Right
 from aioprod.calls.committed_offsets import group_error
 from aioprod.calls.coordinator import Coordinator
 from aioprod.calls.session import Session

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from aioprod._rights import Right
+from aioprod._authorization_errors import Right
 from aioprod.calls.any_broker import Outcome, Purpose, request_any_broker
 from aioprod.calls.session import Session
 from aioprod.errors import ErrorCode

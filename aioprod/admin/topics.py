@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from aioprod._rights import Right
+from aioprod._authorization_errors import Right
 from aioprod.admin.configs import kafka_text
 from aioprod.calls.any_broker import Outcome, Purpose, request_for_each
 from aioprod.calls.session import Session, check_topic_name

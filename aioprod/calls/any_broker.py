@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from aioprod._rights import Right
+from aioprod._authorization_errors import Right
 from aioprod.calls.broker_errors import UNKNOWN_TOPIC_CODES, broker_error, prefer_specific_error
 from aioprod.calls.session import Session
 from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode, ProtocolError, RequestTimedOutError

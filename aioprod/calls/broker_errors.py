@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from aioprod._rights import Right, authorization_error
+from aioprod._authorization_errors import Right, authorization_error
 from aioprod.errors import (
     AioprodError,
     BrokerError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
-from aioprod._rights import Right, authorization_error
+from aioprod._authorization_errors import Right, authorization_error
 from aioprod.calls.coordinator import Coordinator
 from aioprod.errors import (
     AioprodError,

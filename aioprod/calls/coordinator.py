@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias, TypeVar
 
-from aioprod._rights import Right, authorization_error
+from aioprod._authorization_errors import Right, authorization_error
 from aioprod.calls.broker_errors import prefer_specific_error
 from aioprod.errors import (
     AioprodError,

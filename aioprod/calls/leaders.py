@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
-from aioprod._rights import Right
+from aioprod._authorization_errors import Right
 from aioprod.calls.broker_errors import broker_error
 from aioprod.calls.session import Session
 from aioprod.cluster.topic_errors import topic_error

@@ -12,9 +12,10 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-from aioprod._live import Live, described, running_loop
-from aioprod._rights import Right, authorization_error
-from aioprod._shown import shown_error
+from aioprod._authorization_errors import Right, authorization_error
+from aioprod._loops import running_loop
+from aioprod._process_bound import ProcessBound
+from aioprod._short_reprs import client_repr, shown_error
 from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
 from aioprod.cluster.names import topic_name_error
 from aioprod.cluster.topic_errors import topic_error
@@ -132,7 +133,7 @@ class Session(ClientListener):
         state = "not started" if self._loop is None else "closed"
         if self._client is not None:
             state = f"running{what}" if self._failure is None else "failed"
-        return described(kind, self.config.client_id, self.config.bootstrap_servers, state)
+        return client_repr(kind, self.config.client_id, self.config.bootstrap_servers, state)
 
     def check_loop(self) -> None:
         """Raise UsageError in another event loop than the one in which it was started."""
@@ -244,7 +245,7 @@ class Session(ClientListener):
         await self.change(left_s)
 
 
-class Started(Live):
+class Started(ProcessBound):
     """An async context manager with `start` and `close`."""
 
     async def start(self) -> None:

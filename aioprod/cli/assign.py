@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from aioprod.cli.arguments import members_of, subscriptions, topics_of, unique
 from aioprod.cli.assignment_file import read_assignment, read_sizes, written
-from aioprod.cli.assignment_tables import balance_parts, comparison_parts
 from aioprod.cli.picture import picture_of
 from aioprod.cli.rebalances import Assigned, partition_count, rebalances
 from aioprod.console.files import write
@@ -21,6 +20,7 @@ from aioprod.console.terminal import show
 from aioprod.errors import UsageError
 from aioprod.group.assignors import ASSIGNORS, Balance, Comparison, balance, compare
 from aioprod.group.assignors.comparison import ROWS_SHOWN
+from aioprod.group.assignors.tables import balance_parts, comparison_parts
 
 __all__ = ["main", "make_parser"]
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
-from aioprod._shown import shown_address
+from aioprod._short_reprs import shown_address
 from aioprod.types import TopicPartition
 
 __all__ = ["Cluster", "Node", "PartitionInfo"]

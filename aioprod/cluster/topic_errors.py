@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from aioprod._rights import Right, authorization_error
+from aioprod._authorization_errors import Right, authorization_error
 from aioprod.cluster.metadata import Metadata
 from aioprod.errors import AioprodError, ErrorCode, InvalidTopicError, UnknownTopicError
 

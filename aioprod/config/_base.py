@@ -250,7 +250,7 @@ def _instead(cls: type[Settings], names: Mapping[str, str], wanted: str, is_ours
     if near and owner is None:
         suggested = near[0] if is_ours else dotted(near[0])
         return f"Did you mean {suggested!r}?" if known is None else f"Here it is {suggested!r}."
-    # Where users import it from: `aioprod.config._producer` is aioprod.config, `aioprod.group.settings` aioprod.group.
+    # Where users import it from: `aioprod.config._producer` is aioprod.config, `aioprod.group.config` aioprod.group.
     home = cls._home or cls.__module__.rpartition(".")[0]
     listed = f"`python -m aioprod.config --of {home}:{cls.__name__}` lists all of them."
     return listed if owner is None else f"It is a setting of {owner}; {listed}"

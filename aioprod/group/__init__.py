@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from aioprod._lazy import imported_on_use
 
 if TYPE_CHECKING:
+    from aioprod.group.config import MemberConfig
     from aioprod.group.member import Member
-    from aioprod.group.settings import MemberConfig
     from aioprod.types import GroupMetadata
 
 __all__ = ["GroupMetadata", "Member", "MemberConfig"]
@@ -19,4 +19,4 @@ __all__ = ["GroupMetadata", "Member", "MemberConfig"]
 if not TYPE_CHECKING:
     from aioprod.types import GroupMetadata
 
-    __getattr__, __dir__ = imported_on_use(__name__, {"Member": "member", "MemberConfig": "settings"})
+    __getattr__, __dir__ = imported_on_use(__name__, {"Member": "member", "MemberConfig": "config"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from aioprod._authorization_errors import Right, authorization_error
 from aioprod._logger import Logger
-from aioprod._rights import Right, authorization_error
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -18,7 +18,7 @@ from aioprod.errors import (
 
 __all__ = ["is_retriable", "log_retry", "member_error", "static_membership_error"]
 
-log = Logger("aioprod.group")
+_logger = Logger("aioprod.group")
 
 _C: Final = ErrorCode
 _REASONS: Final = {
@@ -86,7 +86,7 @@ def static_membership_error(group_id: str) -> UnsupportedVersionError:
 
 def log_retry(error: AioprodError, failures: int) -> None:
     """Log that a member tries again after a code that does not say what is wrong; the first time as a warning."""
-    write = log.debug if failures else log.warning
+    write = _logger.debug if failures else _logger.warning
     write("%s It tries again.", error.message)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from aioprod._words import counted
 from aioprod.calls.broker_errors import named
 from aioprod.calls.coordinator import Coordinator
 from aioprod.calls.leaders import PendingPartition
@@ -59,8 +60,8 @@ class Explainer:
 
     def explain(self, topics: Iterable[str], *, is_polling: bool) -> str:
         """The state of a member that is subscribed to `topics`; `is_polling`: the application waits for a record."""
-        count = len(self._assignment.partitions)
-        head = f"Member of group {self._coordinator.key!r}, which owns {count} partition{'' if count == 1 else 's'}:"
+        owned = counted(len(self._assignment.partitions), "partition")
+        head = f"Member of group {self._coordinator.key!r}, which owns {owned}:"
         sentences = [cause.explanation for cause in self.causes(topics, is_polling=is_polling)]
         if not sentences or not sentences[0].startswith(self._state):
             sentences.insert(0, self._state)

@@ -24,11 +24,11 @@ from aioprod.group.fetch_positions import FetchPositions
 from aioprod.group.offsets import reset_time
 from aioprod.group.open_batch import OpenBatch
 from aioprod.messages import FetchRequest, FetchResponse
+from aioprod.reader.config import ReaderConfig, isolation_level
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import Fetching, log_end_offsets, out_of_range
 from aioprod.reader.position import Position
 from aioprod.reader.reader import SLICE_S
-from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.types import ConsumedRecord, TopicPartition
 
 if TYPE_CHECKING:

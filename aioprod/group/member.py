@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from aioprod._shown import shown_error
+from aioprod._short_reprs import shown_error
+from aioprod._words import counted
 from aioprod.calls.coordinator import Coordinator
 from aioprod.calls.session import Session
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
@@ -17,10 +18,11 @@ from aioprod.group.assignment import AssignmentState, Callback, Callbacks
 from aioprod.group.background import BackgroundTask
 from aioprod.group.batches import Batches
 from aioprod.group.classic.membership import ClassicMembership
+from aioprod.group.config import MemberConfig
 from aioprod.group.explain import Explainer, WaitCause
 from aioprod.group.fetcher import Fetcher
+from aioprod.group.foreign_calls import ForeignCallHints
 from aioprod.group.kip848.membership import ConsumerMembership
-from aioprod.group.lacking import MemberLacks
 from aioprod.group.membership import Membership, NotJoined
 from aioprod.group.meters import measured
 from aioprod.group.partition_calls import PartitionCalls
@@ -28,7 +30,6 @@ from aioprod.group.pattern_subscription import PatternSubscription
 from aioprod.group.poll_gate import PollGate
 from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.group.runner import Runner
-from aioprod.group.settings import MemberConfig
 from aioprod.group.stall_monitor import StallMonitor
 from aioprod.group.validation import (
     DEFAULT_ASSIGNORS,
@@ -57,7 +58,7 @@ _POLL_NOTED_S: Final = 0.1
 """The poll timer is restarted once in that time, not with each record: that would wake the background task."""
 
 
-class Member(PartitionCalls, MemberLacks):
+class Member(PartitionCalls, ForeignCallHints):
     """A consumer: joins a group and reads the partitions assigned to it; use it as `async with Member(...) as member`.
 
         async for record in member:
@@ -121,9 +122,8 @@ class Member(PartitionCalls, MemberLacks):
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        owned = len(self.assignment)
-        what = f", {owned} {'partition' if owned == 1 else 'partitions'}"
-        return self._session.described(f"Member of group {self.group_id!r}", what)
+        owned = counted(len(self.assignment), "partition")
+        return self._session.described(f"Member of group {self.group_id!r}", f", {owned}")
 
     # --- life
 

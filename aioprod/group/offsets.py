@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from aioprod._rights import Right
+from aioprod._authorization_errors import Right
 from aioprod.calls.broker_errors import named
 from aioprod.calls.committed_offsets import group_error, stable_offsets
 from aioprod.calls.coordinator import COORDINATOR_RETRIABLE, Coordinator

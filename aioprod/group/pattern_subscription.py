@@ -12,11 +12,11 @@ from aioprod.calls.any_broker import all_topics
 from aioprod.calls.session import Session
 from aioprod.cluster.names import topic_name_error
 from aioprod.errors import BrokerError, ErrorCode, RequestTimedOutError
-from aioprod.group.settings import MemberConfig
+from aioprod.group.config import MemberConfig
 
 __all__ = ["PatternSubscription"]
 
-_log = Logger("aioprod.group")
+_logger = Logger("aioprod.group")
 
 
 class PatternSubscription:
@@ -77,7 +77,7 @@ class PatternSubscription:
         except (RequestTimedOutError, BrokerError) as error:
             if isinstance(error, BrokerError) and not ErrorCode.is_unclear(error.code):
                 raise
-            _log.warning("The topics that match %r are not known yet: %s", pattern.pattern, error.message)
+            _logger.warning("The topics that match %r are not known yet: %s", pattern.pattern, error.message)
             await asyncio.sleep(self._session.backoff_s(0))
             return None
         found = frozenset(
@@ -89,5 +89,5 @@ class PatternSubscription:
             and not (topic.is_internal and self._excludes_internal)
         )
         if not found:
-            _log.warning("No topic matches %r; topics are listed again in %g s.", pattern.pattern, self._every_s)
+            _logger.warning("No topic matches %r; topics are listed again in %g s.", pattern.pattern, self._every_s)
         return found

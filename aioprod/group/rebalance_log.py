@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Final
 
-from aioprod._line_limit import LineLimit
+from aioprod._log_rate_limit import LogRateLimit
 from aioprod._logger import Logger
 from aioprod.types import TopicPartition
 
 __all__ = ["RebalanceLog", "partitions_in_words"]
 
-log = Logger("aioprod.group")
+_logger = Logger("aioprod.group")
 
 _NAMED_MAX: Final = 20
 """How many partitions a line names."""
@@ -25,7 +25,7 @@ class RebalanceLog:
     def __init__(self, group_id: str, clock: Callable[[], float]) -> None:
         self._group_id = group_id
         self._clock = clock
-        self._limit = LineLimit()
+        self._limit = LogRateLimit()
 
     def assigned(self, partitions: Iterable[TopicPartition], owned: int) -> None:
         """The member was assigned these, and owns so many in all."""
@@ -43,10 +43,10 @@ class RebalanceLog:
     def _say(self, level: int, what: str, more: str = "") -> None:
         line = self._limit.take(str(level), self._clock())
         if line.left_out:
-            log.info(
+            _logger.info(
                 "%d more lines about rebalances of group %r are logged as DEBUG only", line.left_out, self._group_id
             )
-        log.log(level if line.is_logged else logging.DEBUG, "Member of group %r %s%s", self._group_id, what, more)
+        _logger.log(level if line.is_logged else logging.DEBUG, "Member of group %r %s%s", self._group_id, what, more)
 
 
 def partitions_in_words(partitions: Iterable[TopicPartition]) -> str:

@@ -13,7 +13,7 @@ from aioprod.group.explain import WaitCause
 
 __all__ = ["CHECK_INTERVAL_S", "REPEAT_S", "StallMonitor"]
 
-log = Logger("aioprod.group")
+_logger = Logger("aioprod.group")
 
 CHECK_INTERVAL_S: Final = 5.0
 """The time between two checks."""
@@ -55,7 +55,7 @@ class StallMonitor:
         for subject in self._stalls.keys() - causes.keys():
             stall = self._stalls.pop(subject)
             if stall.logged_at > -math.inf:
-                log.info(
+                _logger.info(
                     "Member of group %r no longer waits for %s, after %.0f s",
                     self._group_id,
                     subject,
@@ -68,7 +68,7 @@ class StallMonitor:
             tolerance_s = CHECK_INTERVAL_S / 2
             if lasted_s >= cause.patience_s - tolerance_s and now >= stall.logged_at + REPEAT_S - tolerance_s:
                 stall.logged_at = now
-                log.warning(
+                _logger.warning(
                     "Member of group %r has waited for %s for %.0f s: %s",
                     self._group_id,
                     subject,

@@ -10,7 +10,7 @@ from aioprod.calls.session import check_topic_name
 from aioprod.config import instantiate
 from aioprod.errors import ConfigError
 from aioprod.group.assignors import Assignor
-from aioprod.group.settings import MemberConfig
+from aioprod.group.config import MemberConfig
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = [

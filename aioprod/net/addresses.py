@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import NamedTuple, TypeAlias
 
-from aioprod._shown import shown_address
+from aioprod._short_reprs import shown_address
 from aioprod.net.settings import Address
 
 __all__ = ["Endpoint", "canonical_addresses", "is_this_machine", "resolve", "text_of"]

@@ -1,4 +1,4 @@
-"""The settings of a `Client`."""
+"""What a `Client` needs of the configuration that a user wrote, in the units in which it uses it."""
 
 from __future__ import annotations
 

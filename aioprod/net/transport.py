@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.errors import BrokerConnectionError
 from aioprod.net.addresses import Endpoint, resolve, text_of
 from aioprod.net.settings import Address, ClientSettings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Protocol
 
-from aioprod._live import call_in_loop
 from aioprod._logger import Logger
+from aioprod._loops import call_in_loop
 from aioprod.metrics.families import Family
 
 __all__ = ["Observed", "read_families"]

@@ -7,16 +7,17 @@ from collections.abc import Callable
 from typing import Final
 
 from aioprod._logger import Logger
+from aioprod._words import counted
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, ProducerClosedError
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.partition import Partition, Topic
-from aioprod.producer.explain import Explainer, counted
+from aioprod.producer.explain import Explainer
 
 __all__ = ["CLOSE_QUIET_S", "CloseLimit", "Ending", "Remainder"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 CLOSE_QUIET_S: Final = 0.5
 """After so long a close says what it waits for: with brokers that answer it takes some milliseconds."""
@@ -52,7 +53,7 @@ class Remainder:
     def log(self) -> None:
         """Log what the close waits for."""
         now = self._clock()
-        log.info("Closing: waiting up to %.0f s for %s", max(0.0, self._limit() - now), self._what(now))
+        _logger.info("Closing: waiting up to %.0f s for %s", max(0.0, self._limit() - now), self._what(now))
 
     def _limit(self) -> float:
         """When the last record has its outcome, or the close ends without."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from aioprod._logger import Logger
-from aioprod._shown import shown_error
+from aioprod._short_reprs import shown_error
 from aioprod._user_code import raise_later
 from aioprod.errors import (
     AioprodError,
@@ -39,7 +39,7 @@ from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPa
 
 __all__ = ["Completions"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 
 def _references_of_a_local() -> int:
@@ -371,7 +371,7 @@ class Completions:
         message = f"The outcome of a record for topic {topic!r} could not be handed to its caller: {said}."
         error = family(message, topic=topic, partition=partition)
         error.__cause__ = cause
-        log.error("%s", error, exc_info=cause)
+        _logger.error("%s", error, exc_info=cause)
         if type(waiter) is Run:
             waiter.bulk.fail(error)
         elif waiter is not None and not (isinstance(waiter, Future) and waiter.done()):
@@ -419,7 +419,7 @@ class Completions:
                 self._report(error, record)
         if dropped and self._on_error is None:
             whose = "1 future of a failed record was" if dropped == 1 else f"{dropped} futures of failed records were"
-            log.log(level, "%s never looked at: %s", whose, shown)
+            _logger.log(level, "%s never looked at: %s", whose, shown)
         return self._unseen_left <= 0
 
     def report_unwatched(self, error: AioprodError, record: ProducerRecord) -> None:

@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from aioprod._logger import Logger
-from aioprod._shown import shown_error
+from aioprod._short_reprs import shown_error
 from aioprod._user_code import raise_later
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig, close_instance
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 _FAIL_S: Final = 10e-6
 """How long failing one record takes, interpreted: a generous estimate."""
@@ -139,7 +139,7 @@ class Engine:
         guard.check_not_closed()
         guard.enter(State.RUNNING)
         self._running_since = self.clock()
-        log.info("%s", milestones.connected(self.config, self.client.metadata.cluster))
+        _logger.info("%s", milestones.connected(self.config, self.client.metadata.cluster))
         self._reporting.start(self.loop)
 
     async def _initialize(self, transactions: Transactions, timeout_s: float) -> None:
@@ -230,7 +230,7 @@ class Engine:
                 listener(cluster)
             except BaseException as error:
                 raise_later(error)
-                log.exception("A metadata listener failed")
+                _logger.exception("A metadata listener failed")
 
     # --- flush
 
@@ -270,7 +270,7 @@ class Engine:
         if self.guard.cause is not None:
             return
         self.guard.fail(error)
-        log.error("The producer has failed and takes no more records", exc_info=error)
+        _logger.error("The producer has failed and takes no more records", exc_info=error)
         closed_error = self.guard.error()
         self.memory_waiters.close(closed_error)
         self._ending = Ending(f"the producer has failed: {shown_error(error)}.", closed_error, cause=error)
@@ -369,7 +369,7 @@ class Engine:
             finally:
                 await self._tear_down()
                 report, now = self.completions.report(), self.clock()
-                log.info("%s", milestones.closed(self.config, report, now - self._running_since, now - begun))
+                _logger.info("%s", milestones.closed(self.config, report, now - self._running_since, now - begun))
         return report
 
     async def _outcomes_within(self, timeout: float | None, cancelled: asyncio.Future[None]) -> bool:

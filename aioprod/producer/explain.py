@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 from aioprod._error_codes import ErrorCode
+from aioprod._words import counted, seconds_of
 from aioprod.errors import AioprodError, UsageError
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
@@ -18,21 +19,11 @@ from aioprod.producer.batching.states import IN_FLIGHT
 from aioprod.producer.settings import SenderSettings
 from aioprod.producer.transactions.rules import TransactionRules
 
-__all__ = ["Explainer", "counted", "seconds_of"]
+__all__ = ["Explainer"]
 
 _DAY_S: Final = 86400.0
 _LOOKED_AT: Final = 1000
 """Batches in flight are looked for among this many of the oldest ones."""
-
-
-def seconds_of(seconds: float) -> str:
-    """A duration in words."""
-    return f"{seconds * 1000:.0f} ms" if seconds < 1.0 else f"{seconds:.1f} s"
-
-
-def counted(count: int, thing: str) -> str:
-    """A number of things in words."""
-    return f"{count} {thing}{'' if count == 1 else 's' if not thing.endswith('ch') else 'es'}"
 
 
 def _sentence(error: BaseException | str) -> str:

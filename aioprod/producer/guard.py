@@ -9,8 +9,8 @@ from collections.abc import Callable
 from enum import Enum
 from weakref import WeakSet
 
-from aioprod._live import running_loop
-from aioprod._shown import shown_error
+from aioprod._loops import running_loop
+from aioprod._short_reprs import shown_error
 from aioprod.errors import AioprodError, ProducerClosedError, UsageError
 from aioprod.producer import native
 from aioprod.producer.transactions.rules import TransactionRules

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final
 
+from aioprod._authorization_errors import IDEMPOTENT_WRITE, Right, authorization_error
 from aioprod._error_codes import ErrorCode
-from aioprod._rights import IDEMPOTENT_WRITE, Right, authorization_error
 from aioprod._user_code import raise_later
+from aioprod._words import counted
 from aioprod.cluster import Node
 from aioprod.cluster.topic_errors import deletion
 from aioprod.errors import (
@@ -33,7 +34,7 @@ from aioprod.producer.batching.splitting import set_apart, split
 from aioprod.producer.batching.states import IN_FLIGHT
 from aioprod.producer.closing import Ending
 from aioprod.producer.completions import Completions
-from aioprod.producer.explain import Explainer, counted
+from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import Failure
 from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from typing import Any, Final, TypeAlias
 
 from aioprod._logger import Logger
-from aioprod._shown import shown
+from aioprod._short_reprs import shown
 from aioprod.errors import AioprodError, InvalidRecordError, InvalidTopicError, SerializationError, UsageError
 from aioprod.interceptors import PARTITION_MAX, Interceptors
 from aioprod.producer.call_order import CallOrder
@@ -18,7 +18,7 @@ from aioprod.types import NO_VALUE, Headers, ProducerRecord, Timestamp, no_value
 __all__ = ["Preparation", "Prepared", "as_bytes", "partition_index", "seconds", "timestamp_ms"]
 
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 SECONDS_MAX = 10**11
 """A smaller number of milliseconds is a time before March 1973, and as a number of seconds one up to the year 5138."""
@@ -216,7 +216,7 @@ class Preparation:
         if self._warns_of_seconds and 0 < at_ms < SECONDS_MAX:
             self._warns_of_seconds = False
             day = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).date()
-            log.warning(
+            _logger.warning(
                 "The timestamp %d of a record for topic %r is in milliseconds, and so on %s: the topic's retention may "
                 "delete it soon. Hint: If these are seconds, multiply them by 1000. This is said once.",
                 at_ms,

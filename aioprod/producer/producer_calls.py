@@ -7,7 +7,8 @@ from collections.abc import AsyncIterable, Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from aioprod._live import described
+from aioprod._short_reprs import client_repr
+from aioprod._words import counted
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
@@ -19,9 +20,9 @@ from aioprod.producer.callbacks import DeliveryCallbacks
 from aioprod.producer.clock import Clock
 from aioprod.producer.delivery_future import DeliveryFuture
 from aioprod.producer.environment import Environment
+from aioprod.producer.foreign_calls import ForeignCallHints
 from aioprod.producer.guard import State
 from aioprod.producer.health import Health, health_of
-from aioprod.producer.lacking import ProducerLacks
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds
 from aioprod.producer.transactions.calls import TransactionalCalls
 from aioprod.producer.unclosed import PRODUCER, Facade, dropped
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["ProducerCalls", "record_of"]
 
 
-class ProducerCalls(TransactionalCalls, ProducerLacks):
+class ProducerCalls(TransactionalCalls, ForeignCallHints):
     """All that users call on a `Producer`; compiled, which a class that tests patch can't be."""
 
     def __init__(
@@ -69,9 +70,9 @@ class ProducerCalls(TransactionalCalls, ProducerLacks):
 
     def __repr__(self) -> str:
         held = self.buffered
-        waiting = f", {held.records} records ({held.bytes} B) waiting" if held.records else ""
-        what = f"{self._guard.said}{waiting}".replace(" 1 records", " 1 record")
-        return described("Producer", self.config.client_id, self.config.bootstrap_servers, what)
+        waiting = f", {counted(held.records, 'record')} ({held.bytes} B) waiting" if held.records else ""
+        what = f"{self._guard.said}{waiting}"
+        return client_repr("Producer", self.config.client_id, self.config.bootstrap_servers, what)
 
     if not TYPE_CHECKING:
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from aioprod._authorization_errors import IDEMPOTENT_WRITE, authorization_error
 from aioprod._logger import Logger
-from aioprod._rights import IDEMPOTENT_WRITE, authorization_error
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -27,7 +27,7 @@ from aioprod.producer.batching.lifecycle import set_producer_id
 
 __all__ = ["ProducerIdKeeper"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 _OFF: Final = "Set enable.idempotence=false to do without."
 _ANY_TOPIC: Final = "WRITE on any topic, which is enough for brokers from 2.8 on"
@@ -127,7 +127,7 @@ class ProducerIdKeeper:
         self._renewal.add_done_callback(self._renewed)
 
     def _log_retry(self, error: AioprodError) -> None:
-        log.warning("No new producer id yet: %s", error.message)
+        _logger.warning("No new producer id yet: %s", error.message)
 
     def _renewed(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -11,7 +11,7 @@ from aioprod.config import ProducerConfig, close_instance, instantiate
 
 __all__ = ["Reporting"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 
 class Reporting:
@@ -33,7 +33,7 @@ class Reporting:
                 reporter.report(snapshot)
             except BaseException as error:
                 raise_later(error)
-                log.exception("A metric reporter failed")
+                _logger.exception("A metric reporter failed")
         self._timer = loop.call_later(self._interval_s, self.start, loop)
 
     def stop(self) -> None:

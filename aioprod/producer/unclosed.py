@@ -6,9 +6,9 @@ import warnings
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aioprod._logger import Logger
+from aioprod._words import counted
 from aioprod.errors import UsageError
 from aioprod.producer.closing import Ending
-from aioprod.producer.explain import counted
 from aioprod.producer.guard import State
 from aioprod.producer.logs.milestones import named
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PRODUCER", "Facade", "dropped", "loop_ended"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 
 class Facade(NamedTuple):
@@ -62,7 +62,7 @@ def _close(engine: Engine) -> None:
         return
     records = engine.buffered().records
     if records and engine.guard.state is State.RUNNING:
-        log.warning(
+        _logger.warning(
             "%s was dropped without being closed, and is closed when %s %s outcome. %s",
             named(engine.config, engine.facade.name),
             counted(records, "record"),
@@ -76,7 +76,7 @@ def _log_lost(engine: Engine) -> None:
     """Log the records without outcome: the loop is closed, so that nothing can be completed any more."""
     records = engine.buffered().records
     if records:
-        log.error(
+        _logger.error(
             "%s was dropped after its event loop had ended: what became of %s is not known. %s",
             named(engine.config, engine.facade.name),
             counted(records, "record"),
@@ -91,7 +91,7 @@ def loop_ended(engine: Engine) -> None:
     when = "was not closed before its event loop ended"
     if engine.guard.state is State.CLOSING:
         when = "was still being closed when its event loop ended"
-    log.error("%s %s%s. %s", named(engine.config, engine.facade.name), when, left, engine.facade.advice)
+    _logger.error("%s %s%s. %s", named(engine.config, engine.facade.name), when, left, engine.facade.advice)
     why = "the sender was cancelled: its event loop ended before the producer was closed."
     error = UsageError(f"T{why[1:]}", hint=engine.facade.advice)
     engine.guard.fail(error)

@@ -8,10 +8,10 @@ from aioprod._lazy import imported_on_use
 
 if TYPE_CHECKING:
     from aioprod.reader.bounds import Bound
+    from aioprod.reader.config import ReaderConfig
     from aioprod.reader.fetching import FetchedBatch
     from aioprod.reader.offsets import At
     from aioprod.reader.reader import Reader, read
-    from aioprod.reader.settings import ReaderConfig
 
 __all__ = ["At", "Bound", "FetchedBatch", "Reader", "ReaderConfig", "read"]
 
@@ -23,7 +23,7 @@ if not TYPE_CHECKING:
             "Bound": "bounds",
             "FetchedBatch": "fetching",
             "Reader": "reader",
-            "ReaderConfig": "settings",
+            "ReaderConfig": "config",
             "read": "reader",
         },
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from aioprod.config import instantiate
 from aioprod.errors import SerializationError
-from aioprod.reader.settings import ReaderConfig
+from aioprod.reader.config import ReaderConfig
 from aioprod.serializers import Deserializer
 from aioprod.types import ConsumedRecord
 

@@ -14,11 +14,11 @@ from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchPartition, FetchTopic, ForgottenTopic, PartitionData
+from aioprod.reader.config import ReaderConfig
 from aioprod.reader.consumed_records import ConsumedRecords
 from aioprod.reader.fetch_session import NO_SESSION_EPOCH, FetchSession, Plan
 from aioprod.reader.naming import Naming
 from aioprod.reader.position import ENDLESS, Position
-from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, may_exceed, parse_batches
 from aioprod.types import TopicPartition
 from aioprod.wire.buffer import Buffer

@@ -12,7 +12,7 @@ from aioprod.calls.session import Session
 from aioprod.errors import ConfigError, ErrorCode, ProtocolError
 from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse
 from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from aioprod.reader.settings import ISOLATION_LEVELS
+from aioprod.reader.config import ISOLATION_LEVELS
 from aioprod.types import Timestamp, TopicPartition
 
 __all__ = ["EARLIEST", "LATEST", "At", "Lookup", "Lookups", "look_up", "timestamp_of", "topic_offsets"]

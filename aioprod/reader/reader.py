@@ -15,11 +15,11 @@ from aioprod.errors import AioprodError, BrokerError, ErrorCode
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.reader.arrow_rows import ARROW_ROWS, ArrowRows, check_arrow, opened
 from aioprod.reader.bounds import Bound, Selection
+from aioprod.reader.config import ReaderConfig, isolation_level
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import FetchedBatch, Fetching, answer_size_max, decompressed, out_of_range
 from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
 from aioprod.reader.position import Position
-from aioprod.reader.settings import ReaderConfig, isolation_level
 from aioprod.types import ConsumedRecord, TopicPartition
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from aioprod._shown import shown_record
+from aioprod._short_reprs import shown_record
 from aioprod.records.layout import HEADER, PREFIX
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from aioprod._shown import shown
+from aioprod._short_reprs import shown
 from aioprod.errors import SerializationError
 from aioprod.records.fields import FieldReader
 from aioprod.types import Headers

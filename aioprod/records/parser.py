@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from aioprod._shown import shown_record
+from aioprod._short_reprs import shown_record
 from aioprod.consumed_record import ConsumedRecord, consumed_record
 from aioprod.errors import CorruptRecordError, ProtocolError
 from aioprod.records import layout

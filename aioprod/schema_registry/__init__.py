@@ -14,6 +14,7 @@ from aioprod._lazy import imported_on_use
 if TYPE_CHECKING:
     from aioprod.schema_registry.avro import AvroDeserializer, AvroSerializer
     from aioprod.schema_registry.client import SchemaRegistry
+    from aioprod.schema_registry.config import RegistryConfig
     from aioprod.schema_registry.confluent import ConfluentDeserializer, ConfluentSerializer
     from aioprod.schema_registry.errors import (
         RegistryAccessError,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from aioprod.schema_registry.json_schema import JsonSchemaDeserializer, JsonSchemaSerializer
     from aioprod.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
     from aioprod.schema_registry.schemas import Reference, RegisteredSchema, Schema
-    from aioprod.schema_registry.settings import RegistryConfig
 
 __all__ = [
     "AvroDeserializer",
@@ -68,7 +68,7 @@ if not TYPE_CHECKING:
             "RegisteredSchema": "schemas",
             "RegistryAccessError": "errors",
             "RegistryAnswerError": "errors",
-            "RegistryConfig": "settings",
+            "RegistryConfig": "config",
             "RegistryError": "errors",
             "RegistryUnreachableError": "errors",
             "Schema": "schemas",

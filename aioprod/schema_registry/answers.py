@@ -9,7 +9,7 @@ import json
 import uuid
 from typing import Any, Final, NamedTuple, TypeVar, cast, get_args
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.schema_registry.errors import (
     RegistryAccessError,
     RegistryAnswerError,

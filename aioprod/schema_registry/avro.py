@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any, ClassVar, Final, Unpack
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.avro_defaults import check_written_defaults

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.errors import SerializationError
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.avro_parts import check_parts

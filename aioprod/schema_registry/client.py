@@ -14,9 +14,9 @@ from aioprod.errors import ConfigError, UsageError
 from aioprod.schema_registry.addresses import addresses_of
 from aioprod.schema_registry.answers import Fields, Purpose, body_of, names_in, registered_schema, schema_of
 from aioprod.schema_registry.caches import LruCache, SingleFlight
+from aioprod.schema_registry.config import RegistryConfig, RegistryOptions
 from aioprod.schema_registry.http import RegistryHttp
 from aioprod.schema_registry.schemas import RegisteredSchema, Schema
-from aioprod.schema_registry.settings import RegistryConfig, RegistryOptions
 
 __all__ = ["SchemaRegistry", "given_registry"]
 

@@ -15,13 +15,13 @@ from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.addresses import Address, Addresses
 from aioprod.schema_registry.answers import Answer, Purpose, error_of, is_passing
 from aioprod.schema_registry.caches import other_loop
+from aioprod.schema_registry.config import RegistryConfig
 from aioprod.schema_registry.errors import (
     RegistryAccessError,
     RegistryAnswerError,
     RegistryError,
     RegistryUnreachableError,
 )
-from aioprod.schema_registry.settings import RegistryConfig
 from aioprod.schema_registry.tls import tls_context
 from aioprod.schema_registry.unreachable import explained, unreachable
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Unpack
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.errors import ConfigError, SerializationError
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.client import SchemaRegistry

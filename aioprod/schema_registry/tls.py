@@ -6,7 +6,7 @@ import ssl
 
 from aioprod.errors import ConfigError
 from aioprod.net.transport import reason_of
-from aioprod.schema_registry.settings import RegistryConfig
+from aioprod.schema_registry.config import RegistryConfig
 
 __all__ = ["system_words", "tls_context"]
 

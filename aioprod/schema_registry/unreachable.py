@@ -6,11 +6,11 @@ import ssl
 from collections.abc import Iterator
 from typing import Final
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.schema_registry._extra import missing
 from aioprod.schema_registry.answers import Purpose
+from aioprod.schema_registry.config import RegistryConfig
 from aioprod.schema_registry.errors import RegistryUnreachableError
-from aioprod.schema_registry.settings import RegistryConfig
 from aioprod.schema_registry.tls import system_words
 
 try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Cluster", "Offsets", "lost"]
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _VERSION: Final = 1
 
@@ -82,7 +82,7 @@ def lost(options: SourceOptions, what: str) -> None:
             code=ErrorCode.OFFSET_OUT_OF_RANGE,
             hint="They may have been lost: set failOnDataLoss to false to read what is left.",
         )
-    log.warning("%s. The query reads what is left, since failOnDataLoss is false.", what)
+    _logger.warning("%s. The query reads what is left, since failOnDataLoss is false.", what)
 
 
 class Cluster:

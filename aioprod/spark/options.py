@@ -15,7 +15,7 @@ from aioprod.errors import ConfigError
 
 __all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "KafkaSettings", "SinkOptions", "split_options", "truth"]
 
-log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "kafka."
 AT_LEAST_ONCE: Final = "at-least-once"
@@ -86,7 +86,7 @@ class KafkaSettings(Mapping[str, str]):
         left_out = {name: f"a setting of {owner}" for name, owner in config.of_others(self).items()}
         left_out |= {name: reason for name, reason in pointless.items() if name in self}
         if left_out:
-            log.info("Left out: %s.", "; ".join(f"kafka.{name}, {reason}" for name, reason in left_out.items()))
+            _logger.info("Left out: %s.", "; ".join(f"kafka.{name}, {reason}" for name, reason in left_out.items()))
         return type(self)({name: value for name, value in self.items() if name not in left_out})
 
     def producer(self) -> dict[str, Any]:

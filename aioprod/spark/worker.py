@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["connected", "forget", "producer", "run", "stop"]
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class Client(Protocol):
@@ -106,7 +106,7 @@ def forget(client: Client) -> None:
     try:
         run(_closed(client))
     except AioprodError as error:
-        log.debug("A client that had failed did not close: %s", error)
+        _logger.debug("A client that had failed did not close: %s", error)
 
 
 async def _closed(client: Client) -> None:

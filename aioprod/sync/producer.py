@@ -11,12 +11,13 @@ from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from aioprod._live import Live, described
+from aioprod._process_bound import ProcessBound
+from aioprod._short_reprs import client_repr
+from aioprod._words import counted
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, ConfigError, InvalidRecordError, ProducerClosedError
 from aioprod.net.settings import client_id_of
 from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
-from aioprod.producer.explain import counted
 from aioprod.producer.preparation import seconds
 from aioprod.producer.producer import all_options
 from aioprod.producer.producer_calls import record_of
@@ -50,7 +51,7 @@ __all__ = ["Producer"]
 T = TypeVar("T")
 
 
-class Producer(Live):
+class Producer(ProcessBound):
     """Sends records to Kafka from any thread of a program without asyncio; one of them serves a whole process.
 
     An `aioprod.Producer` runs in an event loop in a thread of its own. Arguments, settings and errors are the same, but
@@ -99,7 +100,7 @@ class Producer(Live):
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else f"{counted(self.buffered.records, 'record')} waiting"
-        return described(NAME, self.config.client_id, self.config.bootstrap_servers, state)
+        return client_repr(NAME, self.config.client_id, self.config.bootstrap_servers, state)
 
     # --- one record
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from aioprod._live import call_in_loop
 from aioprod._logger import Logger
+from aioprod._loops import call_in_loop
+from aioprod._words import counted
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, BufferFullError, FlushTimeoutError, ProducerClosedError, UsageError
 from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
 from aioprod.producer.closing import CloseLimit
-from aioprod.producer.explain import counted
 from aioprod.producer.logs.milestones import named
 from aioprod.sync import processes
 from aioprod.sync.call import Call
@@ -35,7 +35,7 @@ __all__ = ["Session"]
 
 T = TypeVar("T")
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 EXIT_S: Final = 10.0
 """How long the end of the interpreter waits for outcomes, unless `close.timeout.ms` says."""
@@ -226,7 +226,7 @@ class Session:
         """The interpreter ends: deliver what can be delivered within some seconds."""
         records = self.inbox.buffered().records
         if self.inbox.is_open and records:
-            log.warning(
+            _logger.warning(
                 "%s was not closed before the interpreter ended, and delivers %s first. Hint: Use `with %s(...)`, or "
                 "call close(), which also says what became of them.",
                 named(self._config, NAME),
@@ -236,7 +236,7 @@ class Session:
         try:
             self.close(None if self._config.close_timeout_ms is not None else EXIT_S)
         except UsageError as error:
-            log.error("%s", error)
+            _logger.error("%s", error)
 
     def dropped(self) -> bool:
         """Nothing refers to the producer any more: close it in the background; False if that was done before."""
@@ -244,7 +244,7 @@ class Session:
             return False
         records = self.inbox.buffered().records
         if records:
-            log.warning(
+            _logger.warning(
                 "%s was dropped without being closed, and is closed when %s %s outcome. Hint: Use `with %s(...)`, or "
                 "call close().",
                 named(self._config, NAME),
@@ -273,9 +273,9 @@ class Session:
                 loop.run_until_complete(self._life)
             except (KeyboardInterrupt, SystemExit) as error:
                 # Out of a callback: it ends a loop, but this one has the records of other threads.
-                log.error("%s in the thread of %s, which continues.", type(error).__name__, NAME)
+                _logger.error("%s in the thread of %s, which continues.", type(error).__name__, NAME)
             except BaseException as error:
-                log.error("%s has failed.", named(self._config, NAME), exc_info=error)
+                _logger.error("%s has failed.", named(self._config, NAME), exc_info=error)
         loop.run_until_complete(loop.shutdown_asyncgens())
         executor.shutdown(wait=False)
         loop.close()
@@ -372,7 +372,7 @@ class Session:
         try:
             self._loop.call_soon_threadsafe(self._unsent.report, error, record)
         except RuntimeError:
-            log.warning("A future of a failed record was never looked at: %s", error)
+            _logger.warning("A future of a failed record was never looked at: %s", error)
 
     def _begin_close(self, timeout: float | None) -> None:
         if self._is_closing:

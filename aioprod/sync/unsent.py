@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from aioprod._shown import shown_error
+from aioprod._short_reprs import shown_error
 from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError, DeliveryError, InvalidRecordError, NotSentError
 from aioprod.producer.clock import Clock

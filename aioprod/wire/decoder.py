@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.errors import ProtocolError
 from aioprod.wire import memory
 from aioprod.wire.buffer import Reader

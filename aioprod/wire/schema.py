@@ -32,7 +32,7 @@ from typing import (
     dataclass_transform,
 )
 
-from aioprod._shown import shown
+from aioprod._short_reprs import shown
 
 __all__ = [
     "BOOL",
@@ -88,7 +88,7 @@ INT64: Final = Primitive("int64", "q", 0)
 UUID: Final = Primitive("uuid", "", ZERO_UUID)
 STRING: Final = Primitive("string", "", "")
 TEXT: Final = Primitive("text", "", "")
-"""A string that is only shown: decoding cuts it (`_shown.TEXT_MAX`) and replaces its control characters."""
+"""A string that is only shown: decoding cuts it (`_short_reprs.TEXT_MAX`) and replaces its control characters."""
 BYTES: Final = Primitive("bytes", "", b"")
 RECORDS: Final = Primitive("records", "", None)
 """Record batches: bytes that are not looked into here. Decoding gives a view of the frame."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from aioprod import Producer
-from aioprod._rights import DENIAL_CODES, Right, authorization_error
+from aioprod._authorization_errors import DENIAL_CODES, Right, authorization_error
 from aioprod.errors import AuthorizationError, BrokerError, RejectedError
 from aioprod.testing import Acl, KafkaCluster, Security
 from aioprod.testing.acls import ANONYMOUS, CLUSTER

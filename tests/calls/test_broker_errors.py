@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aioprod._rights import Right
+from aioprod._authorization_errors import Right
 from aioprod.calls.broker_errors import broker_error
 from aioprod.errors import (
     AioprodError,

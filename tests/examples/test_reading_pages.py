@@ -56,8 +56,8 @@ def test_a_page_names_all_calls_and_no_others(page: Path, name: str, kind: type[
 
 
 def test_a_page_is_filled() -> None:
-    text = filled("Before.\n\n<!-- settings: aioprod.reader.settings:SessionConfig -->\n| old |\n\nAfter.\n")
-    assert text.startswith("Before.\n\n<!-- settings: aioprod.reader.settings:SessionConfig -->\n| name |")
+    text = filled("Before.\n\n<!-- settings: aioprod.reader.config:SessionConfig -->\n| old |\n\nAfter.\n")
+    assert text.startswith("Before.\n\n<!-- settings: aioprod.reader.config:SessionConfig -->\n| name |")
     assert "\n| `default.api.timeout.ms` | int | `60000` |" in text
     assert text.endswith(" |\n\nAfter.\n")
     assert "old" not in text

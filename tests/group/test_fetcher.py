@@ -11,8 +11,8 @@ from aioprod.calls.session import Session
 from aioprod.errors import ConfigError, SerializationError, UsageError
 from aioprod.group.fetcher import Fetcher
 from aioprod.messages import FetchRequest, ListOffsetsRequest
+from aioprod.reader.config import ReaderConfig
 from aioprod.reader.offsets import EARLIEST, LATEST
-from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, TopicPartition

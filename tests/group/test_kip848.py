@@ -17,11 +17,11 @@ from aioprod.errors import (
     RequestTimedOutError,
     UnsupportedVersionError,
 )
+from aioprod.group.config import MemberConfig
 from aioprod.group.errors import member_error
 from aioprod.group.kip848.membership import ConsumerMembership
 from aioprod.group.kip848.states import TRANSITIONS, Event, State
 from aioprod.group.membership import Assign, DescribeTopics, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
-from aioprod.group.settings import MemberConfig
 from aioprod.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatResponse
 from aioprod.messages.consumer_group_heartbeat import Assignment, TopicPartitions
 from aioprod.messages.negotiation import ByVersion

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from aioprod import Member, TopicPartition
-from aioprod._line_limit import LINES_MAX, WINDOW_S
+from aioprod._log_rate_limit import LINES_MAX, WINDOW_S
 from aioprod.group.rebalance_log import RebalanceLog, partitions_in_words
 from aioprod.testing import FakeCluster
 

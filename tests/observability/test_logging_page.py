@@ -42,7 +42,7 @@ def written() -> set[tuple[str, str]]:
     found = set()
     for source in sources():
         tree = ast.parse(source.read_text())
-        names = dict(re.findall(r'^(_?log|_logger) = Logger\("([\w.]+)"\)', source.read_text(), re.MULTILINE))
+        names = dict(re.findall(r'^(_logger) = Logger\("([\w.]+)"\)', source.read_text(), re.MULTILINE))
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
                 of = call.func.value
@@ -53,6 +53,12 @@ def written() -> set[tuple[str, str]]:
 
 def test_each_logger_is_one_that_does_not_raise() -> None:
     assert [source for source in sources() if "= logging.getLogger(" in source.read_text()] == []
+
+
+def test_each_module_names_its_logger_alike() -> None:
+    assert [
+        source for source in sources() if re.search(r"^(?!_logger\b)\w+ = Logger\(", source.read_text(), re.MULTILINE)
+    ] == []
 
 
 def test_each_logger_and_level_is_listed() -> None:

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from aioprod import Producer, RecordMetadata
-from aioprod._line_limit import LINES_MAX, WINDOW_S
+from aioprod._log_rate_limit import LINES_MAX, WINDOW_S
 from aioprod.errors import AioprodError, ErrorCode, UsageError
 from aioprod.messages import ProduceRequest
 from aioprod.producer import callbacks

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aioprod import TopicPartition
-from aioprod._line_limit import LINES_MAX, WINDOW_S
+from aioprod._log_rate_limit import LINES_MAX, WINDOW_S
 from aioprod.errors import ErrorCode, ProducerFencedError
 from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.producer.batching.batch import Batch

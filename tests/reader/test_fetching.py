@@ -16,9 +16,9 @@ from aioprod.cluster import Cluster, Node, PartitionInfo
 from aioprod.errors import AioprodError, CorruptRecordError, ErrorCode, ProtocolError
 from aioprod.messages import FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, PartitionData
+from aioprod.reader.config import ReaderConfig
 from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, decompressed
 from aioprod.reader.position import ENDLESS, Position
-from aioprod.reader.settings import ReaderConfig
 from aioprod.records import Compression, ControlType, decompress
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import ZERO_UUID

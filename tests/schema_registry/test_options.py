@@ -12,7 +12,7 @@ from aioprod.schema_registry import (
     RegistryConfig,
     SchemaRegistry,
 )
-from aioprod.schema_registry.settings import RegistryOptions
+from aioprod.schema_registry.config import RegistryOptions
 
 
 @pytest.mark.parametrize(

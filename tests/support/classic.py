@@ -10,8 +10,8 @@ from aioprod.errors import ErrorCode
 from aioprod.group.assignors import CooperativeStickyAssignor, RangeAssignor, Subscription
 from aioprod.group.classic.membership import ClassicMembership
 from aioprod.group.classic.states import State
+from aioprod.group.config import MemberConfig
 from aioprod.group.membership import Assign, DescribeTopics, Revoke, SendRequest, Step, Wait
-from aioprod.group.settings import MemberConfig
 from aioprod.group.subscription_codec import decode_assignment, encode_assignment, encode_subscription
 from aioprod.messages import (
     HeartbeatRequest,

@@ -9,8 +9,8 @@ from typing import Any
 
 from aioprod.calls.session import Session
 from aioprod.group.fetcher import Fetcher
+from aioprod.reader.config import ReaderConfig
 from aioprod.reader.fetching import answer_size_max
-from aioprod.reader.settings import ReaderConfig
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, TopicPartition
 from tests.support.sessions import FAST

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.records import (
     HEADER,
     PREFIX,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from aioprod._words import counted
 from aioprod.cli.connection import add_connection_options, config_of
 from aioprod.cli.doctor.cluster import check_cluster
 from aioprod.cli.doctor.findings import Finding, Findings
@@ -71,7 +72,7 @@ async def diagnose(given: Namespace, parser: Parser) -> int:
         sys.stdout.write(f"{json.dumps(document)}\n")
     else:
         counts = {status: sum(one.status == status for one in findings.all) for status in ("ok", "warning", "failed")}
-        warnings = "1 warning" if counts["warning"] == 1 else f"{counts['warning']} warnings"
+        warnings = counted(counts["warning"], "warning")
         sys.stdout.write(f"\n{counts['ok']} ok, {warnings}, {counts['failed']} failed\n")
     return 1 if findings.verdict == "failed" else 0
 

@@ -12,7 +12,7 @@ from aioprod.cli.perf.meter import LoopGap, Meter
 from aioprod.config import ProducerConfig, settings_of
 from aioprod.errors import AioprodError, DeliveryError
 from aioprod.group import Member
-from aioprod.group.settings import MemberConfig
+from aioprod.group.config import MemberConfig
 from aioprod.producer import Producer
 from aioprod.record_metadata import RecordMetadata
 from aioprod.types import TopicPartition

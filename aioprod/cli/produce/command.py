@@ -11,6 +11,7 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import Any, Final
 
+from aioprod._words import counted
 from aioprod.cli.connection import add_connection_options, config_of
 from aioprod.cli.produce.chunks import STDIN, check_readable
 from aioprod.cli.produce.delivery import Delivery, Report, Terms
@@ -187,7 +188,7 @@ def _show(report: Report, seconds: float, given: Namespace, *, is_interrupted: b
     rate = report.delivered / seconds if seconds > 0 else 0.0
     failed = f", {report.failed:,} not" if report.failed else ""
     undone = " (the transaction was aborted: no reader sees them)" if report.is_aborted else ""
-    records = "1 record" if report.delivered == 1 else f"{report.delivered:,} records"
+    records = counted(report.delivered, "record", ",")
     sys.stderr.write(
         f"{records} delivered to {given.topic}{undone}{failed}, "
         f"{_size(report.sent_bytes)} in {seconds:.2f} s ({rate:,.0f} a second)\n"
@@ -196,7 +197,7 @@ def _show(report: Report, seconds: float, given: Namespace, *, is_interrupted: b
 
 def _size(count: int) -> str:
     """Bytes of values, in MB where there are enough."""
-    return f"{count / 1e6:,.1f} MB" if count >= _MB_FROM else "1 byte" if count == 1 else f"{count:,} bytes"
+    return f"{count / 1e6:,.1f} MB" if count >= _MB_FROM else counted(count, "byte", ",")
 
 
 def _document(report: Report, seconds: float, topic: str, is_interrupted: bool) -> dict[str, Any]:

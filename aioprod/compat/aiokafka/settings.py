@@ -16,7 +16,7 @@ from aioprod.errors import ConfigError
 
 __all__ = ["DEFAULTS", "NO_MEANING", "producer_config", "unknown_option"]
 
-log = Logger("aioprod.compat")
+_logger = Logger("aioprod.compat")
 
 DEFAULTS: Final[Mapping[str, Any]] = {
     "loop": None,
@@ -221,4 +221,4 @@ def _one_of(options: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> 
 def _say_once(name: str, sentence: str) -> None:
     if name not in _said:
         _said.add(name)
-        log.warning("%s", sentence)
+        _logger.warning("%s", sentence)

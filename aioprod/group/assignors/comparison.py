@@ -102,7 +102,7 @@ class Balance:
         Of more than `rows_max` members the busiest and the least busy ones are shown; None shows all, and all of their
         partitions.
         """
-        from aioprod.cli.assignment_tables import balance_text  # Imported to print only.
+        from aioprod.group.assignors.tables import balance_text  # Imported to print only.
 
         return balance_text(self, rows_max)
 
@@ -152,7 +152,7 @@ class Comparison:
         Of more than `rows_max` members, or pairs of them, the first and the last ones are shown, in order of load; None
         shows all, and all of their partitions.
         """
-        from aioprod.cli.assignment_tables import comparison_text  # As above.
+        from aioprod.group.assignors.tables import comparison_text  # As above.
 
         return comparison_text(self, rows_max)
 

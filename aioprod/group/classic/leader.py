@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from aioprod._logger import Logger
-from aioprod._shown import printable, shown_error
+from aioprod._short_reprs import printable, shown_error
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ProtocolError, UsageError
 from aioprod.group.assignors import Assignor, Subscription
@@ -24,7 +24,7 @@ from aioprod.types import TopicPartition
 
 __all__ = ["Leader", "encoded_assignment", "group_assignment", "is_cooperative", "user_data_of"]
 
-log = Logger("aioprod.group")
+_logger = Logger("aioprod.group")
 
 _LARGE: Final = 500
 """Members and partitions together from which on they are handled in a thread: that takes some milliseconds then."""
@@ -128,7 +128,7 @@ class Leader:
                 left_out.append(f"{printable(one.member_id)!r} is assigned nothing: {error.message}")
         if left_out:
             more = f" So are {len(left_out) - 1} more." if len(left_out) > 1 else ""
-            log.warning("Member %s%s", left_out[0], more)
+            _logger.warning("Member %s%s", left_out[0], more)
         return partial(self._subscribed, members)
 
     def _subscribed(self, members: Mapping[str, Subscription]) -> None:

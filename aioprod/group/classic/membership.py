@@ -25,9 +25,9 @@ from aioprod.group.assignors import Assignor
 from aioprod.group.classic.leader import Leader, is_cooperative
 from aioprod.group.classic.requests import PROTOCOL_TYPE, heartbeat_request, join_request, leave_request, sync_request
 from aioprod.group.classic.states import TRANSITIONS, Event, Meaning, State, Subject, meaning_of
+from aioprod.group.config import MemberConfig
 from aioprod.group.errors import is_retriable, log_retry, member_error
 from aioprod.group.membership import Assign, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
-from aioprod.group.settings import MemberConfig
 from aioprod.group.subscription_codec import decode_assignment
 from aioprod.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
 from aioprod.messages.negotiation import ByVersion
@@ -36,7 +36,7 @@ from aioprod.wire.schema import Request, Response
 
 __all__ = ["ClassicMembership"]
 
-log = Logger("aioprod.group")
+_logger = Logger("aioprod.group")
 
 _JOIN_GRACE_S: Final = 5.0
 """The time that the response to JoinGroup may take beyond the rebalance timeout, as in Java."""
@@ -313,7 +313,9 @@ class ClassicMembership:
                 self._assigned = decode_assignment(response.assignment)
             except ProtocolError as error:
                 # Any client that joins may be the leader, so it ends no member.
-                log.warning("Member of group %r is assigned nothing: %s It joins again.", self._group_id, error.message)
+                _logger.warning(
+                    "Member of group %r is assigned nothing: %s It joins again.", self._group_id, error.message
+                )
                 self._assigned, self._needs_rejoin = (), True
                 self._rejoin_later(now)
             self._assigned_generation = self._generation

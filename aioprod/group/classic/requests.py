@@ -7,8 +7,8 @@ from typing import Final, TypeVar
 
 from aioprod.group.assignors import Assignor, Subscription
 from aioprod.group.classic.leader import user_data_of
+from aioprod.group.config import MemberConfig
 from aioprod.group.errors import static_membership_error
-from aioprod.group.settings import MemberConfig
 from aioprod.group.subscription_codec import encode_subscription
 from aioprod.messages import (
     HeartbeatRequest,

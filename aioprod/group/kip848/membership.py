@@ -22,10 +22,10 @@ from uuid import UUID
 
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError, UnsupportedVersionError
+from aioprod.group.config import MemberConfig
 from aioprod.group.errors import is_retriable, log_retry, member_error
 from aioprod.group.kip848.states import TRANSITIONS, Event, Meaning, State, meaning_of
 from aioprod.group.membership import Assign, DescribeTopics, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
-from aioprod.group.settings import MemberConfig
 from aioprod.group.subscription_codec import check_count
 from aioprod.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from aioprod.messages.consumer_group_heartbeat import TopicPartitions

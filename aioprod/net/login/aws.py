@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.config._aws import AwsIdentity
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.net.one_thread import OneThread

@@ -8,7 +8,7 @@ from typing import Final
 
 import httpx
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.net.protocol.sasl.token_endpoint import TokenRequest
 from aioprod.net.transport import reason_of
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.config._kerberos import KerberosIdentity
 from aioprod.errors import AuthenticationError, ConfigError
 from aioprod.net.one_thread import OneThread

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final, Protocol
 
 from aioprod._logger import Logger
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.config import Password, SecurityConfig, credentials_of
 from aioprod.config._secrets import is_in_file
 from aioprod.errors import AuthenticationError, ConfigError

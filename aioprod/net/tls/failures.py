@@ -6,7 +6,7 @@ import ssl
 import time
 from typing import TYPE_CHECKING, Final
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.errors import TlsError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from aioprod._shown import shown, shown_error
+from aioprod._short_reprs import shown, shown_error
 from aioprod.cluster import Metadata
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.batching.partition import Partition, Topic

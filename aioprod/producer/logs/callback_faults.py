@@ -7,15 +7,15 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from aioprod._line_limit import WINDOW_S, LineLimit
+from aioprod._log_rate_limit import WINDOW_S, LogRateLimit
 from aioprod._logger import Logger
 from aioprod._user_code import raise_later
+from aioprod._words import counted, seconds_of
 from aioprod.config import describe
-from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["CallbackFaults"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 
 class CallbackFaults:
@@ -23,7 +23,7 @@ class CallbackFaults:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._limit = LineLimit()
+        self._limit = LogRateLimit()
         self._repeated: dict[tuple[str, str], tuple[float, int]] = {}
 
     def raised(self, name: str, callback: Any, error: BaseException, record: str) -> None:
@@ -53,7 +53,7 @@ class CallbackFaults:
         if known is None:
             self._repeated[what, how] = now, 0
             is_logged = self._limit.take("failures of callbacks", now).is_logged
-            log.log(logging.ERROR if is_logged else logging.DEBUG, "%s %s %s", what, how, where, exc_info=error)
+            _logger.log(logging.ERROR if is_logged else logging.DEBUG, "%s %s %s", what, how, where, exc_info=error)
             return
         since, count = known[0], known[1] + 1
         if now - since >= WINDOW_S:
@@ -63,7 +63,7 @@ class CallbackFaults:
 
     def _log_count(self, what: str, how: str, count: int, seconds: float) -> None:
         if count:
-            log.error("%s %s %s more in %s", what, how, counted(count, "time"), seconds_of(seconds))
+            _logger.error("%s %s %s more in %s", what, how, counted(count, "time"), seconds_of(seconds))
 
 
 def _described(callback: Any) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from aioprod._line_limit import LineLimit
+from aioprod._log_rate_limit import LogRateLimit
 from aioprod._logger import Logger
+from aioprod._words import counted, seconds_of
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.partition import BrokerQueue, Partition
-from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["EventLog"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 PAUSE_S: Final = 60.0
 """The cause of a retry is logged again after this time without it, in seconds."""
@@ -26,13 +26,13 @@ class EventLog:
     """Writes to the logger `aioprod.producer`; `now` is in monotonic seconds. What is over the limit is DEBUG."""
 
     def __init__(self) -> None:
-        self.limit = LineLimit()
+        self.limit = LogRateLimit()
         # Of a partition: why a batch was retried, how often in a row for this reason, and when last.
         self._causes: dict[tuple[str, int], tuple[str, int, float]] = {}
 
     def moved(self, partition: Partition, old: BrokerQueue | None, now: float) -> None:
         """A partition has another leader than `old`; None stands for no leader."""
-        if log.isEnabledFor(logging.INFO):
+        if _logger.isEnabledFor(logging.INFO):
             names = ["no broker" if queue is None else f"broker {queue.node_id}" for queue in (old, partition.queue)]
             self._say(
                 "leader moves",
@@ -43,7 +43,7 @@ class EventLog:
 
     def retried(self, batch: Batch, delay_s: float, now: float) -> None:
         """A batch is retried after a backoff; the same cause is logged the 1st, 2nd, 4th, 8th ... time in a row."""
-        if log.isEnabledFor(logging.DEBUG):
+        if _logger.isEnabledFor(logging.DEBUG):
             partition = batch.partition
             when = "at once" if delay_s <= 0.0 else f"in {seconds_of(delay_s)}"
             why = str(batch.cause).rstrip(".")
@@ -53,7 +53,7 @@ class EventLog:
             )
             times = self._times_in_a_row(partition, why, now)
             if times & (times - 1) == 0:
-                log.debug("%s", text)
+                _logger.debug("%s", text)
 
     def _times_in_a_row(self, partition: Partition, why: str, now: float) -> int:
         """How often batches of a partition were retried for this reason, now included."""
@@ -68,7 +68,7 @@ class EventLog:
 
     def bumped(self, partition: Partition, now: float) -> None:
         """A partition began a new epoch of the producer, with sequence number 0."""
-        if log.isEnabledFor(logging.INFO):
+        if _logger.isEnabledFor(logging.INFO):
             self._say(
                 "epoch bumps",
                 f"{partition.topic.name}-{partition.index}: new producer epoch {partition.epoch} after a batch was "
@@ -93,5 +93,5 @@ class EventLog:
     def _say(self, kind: str, text: str, now: float, level: int = logging.INFO) -> None:
         line = self.limit.take(kind, now)
         if line.left_out:
-            log.info("%d more %s in %s are logged as DEBUG only", line.left_out, kind, seconds_of(line.window_s))
-        log.log(level if line.is_logged else logging.DEBUG, "%s", text)
+            _logger.info("%d more %s in %s are logged as DEBUG only", line.left_out, kind, seconds_of(line.window_s))
+        _logger.log(level if line.is_logged else logging.DEBUG, "%s", text)

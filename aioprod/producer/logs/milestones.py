@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from aioprod._build import COMPILED
+from aioprod._words import counted, seconds_of
 from aioprod.cluster import Cluster
 from aioprod.config import ProducerConfig
-from aioprod.producer.explain import counted, seconds_of
 from aioprod.types import DeliveryReport
 
 __all__ = ["closed", "connected", "named"]

@@ -8,15 +8,15 @@ from itertools import islice
 from typing import Final
 
 from aioprod._logger import Logger
+from aioprod._words import counted, seconds_of
 from aioprod.errors import AioprodError
 from aioprod.net.client import Client
 from aioprod.net.link import BrokerLink
 from aioprod.producer.batching.accumulator import Accumulator
-from aioprod.producer.explain import counted, seconds_of
 
 __all__ = ["QUIET_S", "Outages"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 QUIET_S: Final = 10.0
 """How long no second warning about a broker is logged, in seconds; then one is, if it is still away or lost again."""
@@ -77,7 +77,7 @@ class Outages:
         absence.is_reported = True
         absence.look_at = now + LOOK_S_MIN
         self._quiet_until[node_id] = now + QUIET_S
-        log.warning(
+        _logger.warning(
             "%s %s, and %s %s for it: %s",
             link.peer,
             "is lost" if absence.was_there else "can't be reached",
@@ -116,7 +116,7 @@ class Outages:
         absence = self._away.pop(link.node.id, None)
         if absence is not None and absence.is_reported:
             what = "is back" if absence.was_there else "is connected"
-            log.info("%s %s after %s", link.peer, what, seconds_of(self._clock() - absence.since))
+            _logger.info("%s %s after %s", link.peer, what, seconds_of(self._clock() - absence.since))
 
     def _waiting_for(self, node_id: int) -> int:
         """How many records wait for a broker, among the oldest; or for any broker, where none is connected."""

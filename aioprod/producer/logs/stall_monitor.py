@@ -6,14 +6,15 @@ from itertools import islice
 from typing import Final
 
 from aioprod._logger import Logger
+from aioprod._words import counted, seconds_of
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, ParkedRecord
 from aioprod.producer.batching.partition import Partition, Topic
-from aioprod.producer.explain import Explainer, counted, seconds_of
+from aioprod.producer.explain import Explainer
 
 __all__ = ["LINES_MAX", "StallMonitor"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 _STUCK_SHARE: Final = 0.25
 _STUCK_S_MIN: Final = 5.0
@@ -56,7 +57,7 @@ class StallMonitor:
             if before.get(partition) is batch:
                 stuck.append((partition, batch))
         for partition, batch in stuck[:LINES_MAX]:
-            log.warning(
+            _logger.warning(
                 "%s-%d has not moved for %s: %s",
                 partition.topic.name,
                 partition.index,
@@ -73,7 +74,7 @@ class StallMonitor:
                 if before.get(topic) is topic.parked[0]:
                     stuck.append((topic, topic.parked[0]))
         for topic, record in stuck[:LINES_MAX]:
-            log.warning(
+            _logger.warning(
                 "Records for topic %r have waited for %s: %s",
                 topic.name,
                 seconds_of(now - record.accepted),
@@ -83,4 +84,4 @@ class StallMonitor:
 
     def _leave_out(self, count: int, what: str) -> None:
         if count > LINES_MAX:
-            log.warning("%s more: nothing has moved there either", counted(count - LINES_MAX, what))
+            _logger.warning("%s more: nothing has moved there either", counted(count - LINES_MAX, what))

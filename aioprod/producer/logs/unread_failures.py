@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from aioprod._line_limit import WINDOW_S
+from aioprod._log_rate_limit import WINDOW_S
 from aioprod._logger import Logger
-from aioprod.producer.explain import counted, seconds_of
+from aioprod._words import counted, seconds_of
 
 __all__ = ["UnreadFailures"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 KINDS_MAX: Final = 1000
 """So many kinds of failures are counted at a time; a kind is a place and a class of causes."""
@@ -42,7 +42,7 @@ class UnreadFailures:
             if len(self._more) >= KINDS_MAX:
                 self.close()
             self._more[kind] = _More(now, 0, "")
-            log.log(level, "%s", said)
+            _logger.log(level, "%s", said)
             return
         self._more[kind] = more = _More(known.since, known.records + records, said)
         if now - more.since >= WINDOW_S:
@@ -59,7 +59,7 @@ class UnreadFailures:
     def _log_more(self, kind: tuple[str, type | None, int], more: _More, now: float) -> None:
         if more.records:
             place, _, level = kind
-            log.log(
+            _logger.log(
                 level,
                 "%s of %s failed in the same way within %s, the last: %s",
                 counted(more.records, "more record"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TransactionalCalls"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 
 class NamesGroup(Protocol):
@@ -126,7 +126,7 @@ class TransactionalCalls:
                 await transactions.abort()
             except AioprodError as error:
                 done = "aborted, but its producer has failed" if transactions.is_aborted else "not aborted"
-                log.warning("A transaction was %s: %s", done, error)
+                _logger.warning("A transaction was %s: %s", done, error)
 
     def _transactions(self, call: TransactionEvent) -> Transactions:
         self._guard.check_running()

@@ -24,7 +24,7 @@ from aioprod.producer.unknown_topics import UnknownTopics
 
 __all__ = ["Effects", "Present"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Effects:
 
     def fail_producer(self, cause: AioprodError) -> None:
         """Log that the producer can't continue, and fail what is not in flight."""
-        log.error("The producer has failed and takes no more records: %s", cause)
+        _logger.error("The producer has failed and takes no more records: %s", cause)
         self.fail_unsent("the producer has failed.", cause)
 
     def _fail_some(self) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeAlias, TypeVar
 
+from aioprod._authorization_errors import Right, authorization_error
 from aioprod._error_codes import ErrorCode
-from aioprod._rights import Right, authorization_error
 from aioprod.calls.coordinator import Coordinator
 from aioprod.errors import (
     AioprodError,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenTransactionRules", "end_in_time", "transactions_of"]
 
-log = Logger("aioprod.producer")
+_logger = Logger("aioprod.producer")
 
 _JOINING_S: Final = 0.02
 _JOINING_DOUBLINGS_MAX: Final = 3
@@ -97,9 +97,9 @@ async def end_in_time(
         ending.cancel()
         await asyncio.wait([ending])
     if ending.cancelled():
-        log.warning("The open transaction was not ended in time: it is left to transaction.timeout.ms.")
+        _logger.warning("The open transaction was not ended in time: it is left to transaction.timeout.ms.")
     elif (error := ending.exception()) is not None:
-        log.warning("The open transaction was not ended: %s", error)
+        _logger.warning("The open transaction was not ended: %s", error)
     return None if timeout_s is None else max(0.0, timeout_s - (loop.time() - start))
 
 

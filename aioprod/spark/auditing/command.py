@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from aioprod.console.frame import Parser
-from aioprod.reader.settings import ISOLATION_LEVELS
+from aioprod.reader.config import ISOLATION_LEVELS
 from aioprod.spark.auditing.job import audit, check
 from aioprod.spark.inputs import session, spark_errors
 from aioprod.spark.loading.command import add_settings, settings_of, write_json

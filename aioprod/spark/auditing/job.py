@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError, UsageError
-from aioprod.reader.settings import ReaderConfig, isolation_level
+from aioprod.reader.config import ReaderConfig, isolation_level
 from aioprod.spark.auditing.compare import compare
 from aioprod.spark.auditing.page import page_of
 from aioprod.spark.auditing.reading import rows_from, starts_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from aioprod._words import counted
 from aioprod.console.tables import key_text, percent
 from aioprod.spark.planning.measures import Growth, HotKey, Layout
 
@@ -55,7 +56,7 @@ def _sentences(
     growth: Sequence[Growth],
     consumers: int | None,
 ) -> Iterator[str]:
-    place = f"{_partitions(chosen.count)} with {chosen.partitioner}"
+    place = f"{counted(chosen.count, 'partition')} with {chosen.partitioner}"
     readers = consumers or chosen.count
     bound = chosen.bound_share * readers
     if chosen.spread_rows == sum(chosen.rows):
@@ -80,7 +81,7 @@ def _sentences(
     others = [one for one in layouts if one.partitioner == chosen.partitioner and one.count != chosen.count]
     if others:
         subject = "the busiest member reads" if consumers else "the busiest one has"
-        (first, *more) = ((_partitions(one.count), f"{_strain(one):.2f} times") for one in others)
+        (first, *more) = ((counted(one.count, "partition"), f"{_strain(one):.2f} times") for one in others)
         further = "".join(f", with {count} {strain}" for count, strain in more)
         yield f"With {first[0]} {subject} {first[1]} the mean{further}."
     if consumers is not None and chosen.count < consumers:
@@ -102,10 +103,10 @@ def _hopeless(chosen: Layout, hot_keys: Sequence[HotKey], consumers: int | None)
         f"No number of partitions evens this out. {named} {share} of the rows, and one partition holds them all, "
         f"whatever the count: the busiest one can't get below {share}, which is "
         f"{chosen.bound_share * (consumers or chosen.count):.1f} times the mean of "
-        f"{f'{consumers} members' if consumers else _partitions(chosen.count)}."
+        f"{f'{consumers} members' if consumers else counted(chosen.count, 'partition')}."
     )
     yield (
-        f"{_partitions(chosen.count).capitalize()} with {chosen.partitioner} do as well as more. What helps is another "
+        f"{counted(chosen.count, 'partition')} with {chosen.partitioner} do as well as more. What helps is another "
         "key: one that splits the hot one, if its rows need no order among each other."
     )
 
@@ -122,7 +123,3 @@ def _keyless(chosen: Layout, hot_keys: Sequence[HotKey]) -> Iterator[str]:
             f"{share} of the rows have no key, and {chosen.partitioner} sends them all to one partition: its variant "
             "with _random in its name spreads them."
         )
-
-
-def _partitions(count: int) -> str:
-    return "1 partition" if count == 1 else f"{count} partitions"

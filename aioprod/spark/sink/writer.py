@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Delivered", "Sink", "batch_writer", "check_topic", "log_incomplete", "log_written", "stream_writer"]
 
-log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -126,13 +126,13 @@ def log_written(what: str, messages: Sequence[Any]) -> None:
     parts = [one for message in messages if message is not None for one in message.written]
     rows = sum(one.count for one in parts)
     places = len({(one.topic, one.partition) for one in parts})
-    log.info("%s wrote %d rows to %d partitions in %d tasks.", what, rows, places, len(messages))
+    _logger.info("%s wrote %d rows to %d partitions in %d tasks.", what, rows, places, len(messages))
 
 
 def log_incomplete(what: str, messages: Sequence[Any]) -> None:
     """Log that only some of the tasks came to their end; the others have None for a message."""
     done = sum(message is not None for message in messages)
-    log.warning(
+    _logger.warning(
         "%s failed after %d of %d tasks: rows that were acknowledged stay in Kafka, and will be there again when it is "
         "repeated (at-least-once delivery).",
         what,

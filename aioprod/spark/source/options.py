@@ -11,14 +11,14 @@ from typing import Any, Final, Self
 
 from aioprod.calls.session import check_topic_name
 from aioprod.errors import ConfigError
+from aioprod.reader.config import ISOLATION_LEVELS, ReaderConfig
 from aioprod.reader.offsets import EARLIEST, LATEST
-from aioprod.reader.settings import ISOLATION_LEVELS, ReaderConfig
 from aioprod.spark.options import KafkaSettings, split_options, truth
 from aioprod.types import TopicPartition
 
 __all__ = ["Limit", "SourceOptions", "Topics"]
 
-log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _NOT_HERE: Final = {
     "group.id": "aioprod reads without a consumer group.",
@@ -163,7 +163,7 @@ class SourceOptions:
         if self.end is not None and self.end.says(EARLIEST):
             raise ConfigError(f"A batch can't end at the earliest offset, as {self.end.option} says.")
         if self.offsets_per_trigger is not None:
-            log.warning("maxOffsetsPerTrigger means nothing for a batch.")
+            _logger.warning("maxOffsetsPerTrigger means nothing for a batch.")
         return self
 
     def for_stream(self) -> Self:

@@ -22,7 +22,7 @@ from aioprod.spark.transactions.steps import Steps, fenced, is_taken_over
 __all__ = ["Attempts", "Tally"]
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Attempts:
                     self.tally.committed += 1
                     return unclear[-1]
                 self.tally.skipped += 1
-                log.info("Step %d of %s was committed before: skipped.", step, steps.id)
+                _logger.info("Step %d of %s was committed before: skipped.", step, steps.id)
                 return None
             if attempt > 1:
                 self.tally.again(step, failures.in_short(last))
@@ -91,7 +91,7 @@ class Attempts:
                     return result
             if timeouts > 1:
                 raise self._too_slow(step) from last
-            log.warning("Attempt %d of step %d of %s is lost: %s", attempt, step, steps.id, failures.in_short(last))
+            _logger.warning("Attempt %d of step %d of %s is lost: %s", attempt, step, steps.id, failures.in_short(last))
         return self._failure(step, unclear, last)
 
     def _failure(self, step: int, unclear: list[T], last: BaseException | None) -> T:
@@ -136,7 +136,7 @@ class Attempts:
         try:
             await self._steps.abort()
         except ProducerFencedError as error:
-            log.warning("%s", error)
+            _logger.warning("%s", error)
 
     def _too_slow(self, step: int) -> TransactionAbortedError:
         return TransactionAbortedError(

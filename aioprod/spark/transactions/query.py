@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EachBatch", "exactly_once"]
 
-log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _APPENDED: Final = "append"
 _LOOKS_EVERY_S: Final = 0.5
@@ -82,7 +82,7 @@ class EachBatch:
                 self._is_over = True
                 self.close()
         except AioprodError as error:
-            log.warning("The connections of a query that is over did not close: %s", error)
+            _logger.warning("The connections of a query that is over did not close: %s", error)
 
 
 def _is_active(query: StreamingQuery) -> bool:

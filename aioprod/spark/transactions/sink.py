@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OnceSink", "OnceWriter", "TaskMessage", "batch_writer", "stream_writer"]
 
-log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _NEEDED: Final = (
     "All rows of a partition have to be in one task: write aioprod.spark.partitioning.co_partitioned(df, ...)."
@@ -105,7 +105,7 @@ class OnceSink:
         """Commit what all tasks have written, together with the marker; False if it was committed before."""
         first = _first(messages)
         if first.action is Action.SKIP:
-            log.info("Step %d of %s was committed before: skipped.", first.step, first.handle.transactional_id)
+            _logger.info("Step %d of %s was committed before: skipped.", first.step, first.handle.transactional_id)
             return False
         reports = [message.report for message in messages if message.report is not None]
         disjoint(reports, are_tasks=False)
@@ -137,7 +137,7 @@ class OnceSink:
         try:
             worker.run(self._abort(handle))
         except AioprodError as error:
-            log.warning("A transaction of %s was not aborted here: %s", handle.transactional_id, error)
+            _logger.warning("A transaction of %s was not aborted here: %s", handle.transactional_id, error)
 
     async def _abort(self, handle: TransactionHandle) -> None:
         async with self.steps(self.run or "") as steps:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Transactions"]
 
-log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class Transactions:
@@ -197,7 +197,7 @@ class Transactions:
         if self._tasks is None:
             return max(1, min(slots, sum(counts.values())))
         if self._tasks > slots:
-            log.warning("Of %d tasks only %d write now: there are no more slots.", self._tasks, slots)
+            _logger.warning("Of %d tasks only %d write now: there are no more slots.", self._tasks, slots)
         return min(self._tasks, slots)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from aioprod._live import Live
+from aioprod._process_bound import ProcessBound
 from aioprod.errors import BrokerError, ConfigError, ErrorCode, UsageError
 from aioprod.records.parser import ParsedRecord
 from aioprod.testing.errors import UnusedFaultError, UnusedFaultWarning
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["FakeCluster"]
 
 
-class FakeCluster(Live):
+class FakeCluster(ProcessBound):
     """Brokers with node ids from 1 on, on 127.0.0.1 in this event loop; an async context manager.
 
         async with FakeCluster(brokers=3) as cluster:

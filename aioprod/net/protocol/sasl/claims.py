@@ -7,7 +7,7 @@ import binascii
 import json
 from typing import Any, Final
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 
 __all__ = ["claims_of", "describe_token"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
-from aioprod._shown import printable
+from aioprod._short_reprs import printable
 from aioprod.net.protocol.sasl.claims import claims_of
 from aioprod.oauth_token import OAuthToken
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aioprod._rights import DENIAL_CODES
+from aioprod._authorization_errors import DENIAL_CODES
 from aioprod.errors import ErrorCode, Operation, ResourceType
 from aioprod.testing.acls import ANONYMOUS
 from aioprod.testing.fake.faults import Fault

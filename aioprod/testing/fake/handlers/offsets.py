@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from aioprod._rights import DENIAL_CODES
+from aioprod._authorization_errors import DENIAL_CODES
 from aioprod.errors import ErrorCode
 from aioprod.messages import (
     OffsetCommitRequest,

@@ -1,4 +1,4 @@
-"""The settings of a reader and of an administrator, under the names that Java's consumer and admin client give them."""
+"""The class in which a user writes the settings of a reader, under the names of Java's consumer."""
 
 from __future__ import annotations
 
@@ -68,5 +68,6 @@ class ReaderConfig(SessionConfig):
         built=("",),
         later="reading from followers is not built yet.",
         importance=LOW,
-        doc="Where this client is, in the words of the brokers' `broker.rack`.",
+        doc="Where this client is, in the words of the brokers' `broker.rack`. Known for files of consumers that read "
+        "from followers: a reader can't, and raises ConfigError.",
     )

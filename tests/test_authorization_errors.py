@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from aioprod._rights import IDEMPOTENT_WRITE, Right, authorization_error
+from aioprod._authorization_errors import IDEMPOTENT_WRITE, Right, authorization_error
 from aioprod.errors import ErrorCode, Operation, ResourceType
 
 COMMAND = "kafka-acls.sh --add --allow-principal User:NAME"

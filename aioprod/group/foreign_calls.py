@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from aioprod._live import Live, lacking
+from aioprod._process_bound import ProcessBound, hinting_at
 
-__all__ = ["INSTEAD", "MemberLacks"]
+__all__ = ["INSTEAD", "ForeignCallHints"]
 
 _NEXT: Final = "records come one by one: `async for record in member`, or `await anext(member)`."
 _LISTS: Final = "call `async for batch in member.batches(max_records, max_wait_ms)`."
@@ -37,6 +37,6 @@ INSTEAD: Final = {
 """Name -> what to call instead."""
 
 if TYPE_CHECKING:
-    MemberLacks = Live
+    ForeignCallHints = ProcessBound
 else:
-    MemberLacks = lacking(INSTEAD)
+    ForeignCallHints = hinting_at(INSTEAD)

@@ -14,9 +14,9 @@ import pytest
 import aioprod
 from aioprod import Admin, Member, Producer, admin
 from aioprod.errors import MetadataTimeoutError, UsageError
-from aioprod.group import lacking as of_members
+from aioprod.group import foreign_calls as of_members
 from aioprod.messages import ProduceRequest
-from aioprod.producer import lacking as of_producers
+from aioprod.producer import foreign_calls as of_producers
 from aioprod.reader import Reader
 from aioprod.testing import FakeCluster
 from tests.support.producers import running

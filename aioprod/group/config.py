@@ -1,4 +1,4 @@
-"""The settings of a member of a consumer group, under the names of Java's consumer."""
+"""The class in which a user writes the settings of a group member, under the names of Java's consumer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from aioprod.cluster.names import topic_name_error
 from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, choice, integer, optional_text, text
 from aioprod.errors import ConfigError
-from aioprod.reader.settings import ReaderConfig
+from aioprod.reader.config import ReaderConfig
 
 if TYPE_CHECKING:
     from aioprod.config._other_clients import Role

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from aioprod._live import Live, lacking
+from aioprod._process_bound import ProcessBound, hinting_at
 
-__all__ = ["INSTEAD", "ProducerLacks"]
+__all__ = ["INSTEAD", "ForeignCallHints"]
 
 _CLOSE: Final = "call `await producer.close(timeout)`."
 _MANY: Final = "call `await producer.send_many(topic, values, keys=..., partition=...)`, which makes the batches."
@@ -37,6 +37,6 @@ INSTEAD: Final = {
 """Name -> what to do in its place."""
 
 if TYPE_CHECKING:
-    ProducerLacks = Live
+    ForeignCallHints = ProcessBound
 else:
-    ProducerLacks = lacking(INSTEAD)
+    ForeignCallHints = hinting_at(INSTEAD)

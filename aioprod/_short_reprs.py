@@ -1,7 +1,7 @@
-"""How what comes from elsewhere appears in a repr, a log or an error.
+"""Short texts of what comes from elsewhere, for reprs, logs and errors.
 
-A record's parts by their sizes and beginnings, its headers by their names; a peer's text without control characters,
-and cut.
+The parts of a record are shown by their size and beginning, its headers by their names. Text of a peer is cut, and
+shown without control characters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from typing import Any, Final
 
 from aioprod._user_code import raise_later
 
-__all__ = ["TEXT_MAX", "printable", "shown", "shown_address", "shown_error", "shown_names", "shown_record"]
+__all__ = [
+    "TEXT_MAX",
+    "client_repr",
+    "printable",
+    "shown",
+    "shown_address",
+    "shown_error",
+    "shown_names",
+    "shown_record",
+]
 
 _SHOWN_MAX: Final = 16
 """Bytes or characters of a key or value, and names of headers, that are shown; what is longer is cut."""
@@ -82,3 +91,11 @@ def shown_record(record: object, fields: Iterable[str]) -> str:
     shows = {"key": shown, "value": shown, "headers": shown_names}
     parts = (f"{name}={shows.get(name, repr)(getattr(record, name))}" for name in fields)
     return f"{type(record).__qualname__}({', '.join(parts)})"
+
+
+def client_repr(kind: str, name: str, servers: Iterable[str], what: str) -> str:
+    """The `repr` of a client, with at most two servers: `<Producer 'shop' at localhost:9092: running>`."""
+    addresses = list(servers)
+    more = f" and {len(addresses) - 2} more" if len(addresses) > 2 else ""
+    named = f" {name!r}" if name else ""
+    return f"<{kind}{named} at {', '.join(addresses[:2])}{more}: {what}>"

@@ -1,4 +1,4 @@
-"""The settings of a connection to a schema registry, and the same as typed keyword arguments."""
+"""The class in which a user writes the settings of a schema registry, and the same as typed keyword arguments."""
 
 from __future__ import annotations
 

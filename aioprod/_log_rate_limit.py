@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["LINES_MAX", "WINDOW_S", "Line", "LineLimit"]
+__all__ = ["LINES_MAX", "WINDOW_S", "Line", "LogRateLimit"]
 
 WINDOW_S: Final = 10.0
 LINES_MAX: Final = 10
@@ -19,7 +19,7 @@ class Line(NamedTuple):
     window_s: float
 
 
-class LineLimit:
+class LogRateLimit:
     """Counts lines by their kind; `now` is in monotonic seconds."""
 
     def __init__(self) -> None:
