@@ -38,10 +38,10 @@ often; links lead to the whole description.
 
 _FIRST_SETTINGS: Final = {
     "bootstrap.servers": "Always: one or several brokers, as `host:port`. The client learns the others from them.",
-    "client.id": "Always in production: logs, metrics and quotas tell clients apart by it.",
+    "client.id": "Always in production: logs, metrics and quotas name a client by it.",
     "security.protocol": "The cluster requires TLS or a log-in: see [TLS and log-ins](security.md).",
     "sasl.mechanism": "The cluster requires a log-in, with `sasl.username` and `sasl.password` for example.",
-    "delivery.timeout.ms": "Somebody waits for it: 5,000 in a web service, with a `request.timeout.ms` of 3,000.",
+    "delivery.timeout.ms": "A user waits for the result: 5,000 in a web service, with a `request.timeout.ms` of 3,000.",
     "max.block.ms": "A start without Kafka has to fail soon: 5,000 in a service.",
     "close.timeout.ms": "A shutdown has a limit: 8,000 in a pod of Kubernetes.",
     "compression.type": "Traffic or disks cost money, or throughput matters: `zstd` or `lz4`.",
