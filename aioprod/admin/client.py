@@ -11,7 +11,7 @@ from aioprod.admin.configs import ConfigEntry, ConfigKind, alter_configs, descri
 from aioprod.admin.log_dirs import LogDir, log_dirs, topic_sizes
 from aioprod.admin.records import delete_records
 from aioprod.admin.topics import create_topics, delete_topics, described_topics, grow_topic
-from aioprod.calls.any_broker import Outcome, Purpose, all_topics, request_any_broker
+from aioprod.calls.any_broker import FailureWording, ItemResult, all_topics, request_any_broker
 from aioprod.calls.committed_offsets import all_offsets
 from aioprod.calls.coordinator import Coordinator
 from aioprod.calls.session import Session, SessionUser
@@ -205,9 +205,9 @@ class Admin(SessionUser, _ForeignCallHints):
         return self._session.client.metadata.cluster.cluster_id
 
     @property
-    def spoken(self) -> ApiVersions | None:
+    def api_versions(self) -> ApiVersions | None:
         """The requests with their versions that a connected broker knows; None while none is connected."""
-        return self._session.client.spoken
+        return self._session.client.api_versions
 
     async def offsets(self, topic: str, at: At = "latest") -> dict[TopicPartition, int]:
         """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.
@@ -223,8 +223,8 @@ class Admin(SessionUser, _ForeignCallHints):
         response = await request_any_broker(
             self._session,
             MetadataRequest(topics=(), allow_auto_topic_creation=False),
-            lambda response: Outcome(ErrorCode.of(response.error_code)),
-            Purpose("The cluster could not be described"),
+            lambda response: ItemResult(ErrorCode.of(response.error_code)),
+            FailureWording("The cluster could not be described"),
             self._deadline(timeout),
         )
         nodes = {row.node_id: Node(row.node_id, row.host, row.port, row.rack) for row in response.brokers}
