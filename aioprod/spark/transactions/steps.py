@@ -169,7 +169,7 @@ class Steps(Started):
         while True:
             status = TransactionStatus.NOT_KNOWN
             with suppress(TimeoutError):
-                status = await self._session.standing(handle)
+                status = await self._session.status(handle)
             if status is TransactionStatus.TAKEN_OVER:
                 raise fenced(self.id)
             if status is not TransactionStatus.ABORTED:
@@ -203,7 +203,7 @@ def fenced(transactional_id: str) -> ProducerFencedError:
 
 def is_taken_over(error: TransactionUnknownError) -> bool:
     """Whether the outcome of a commit is unknown because another producer took over."""
-    return error.standing is TransactionStatus.TAKEN_OVER
+    return error.status is TransactionStatus.TAKEN_OVER
 
 
 def _shared(config: TransactionSessionConfig) -> dict[str, object]:
