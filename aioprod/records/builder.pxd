@@ -1,6 +1,6 @@
 cimport cython
 
-from aioprod.records cimport memory
+from aioprod.wire cimport memory
 from aioprod.records.cursor cimport RecordCursor
 
 
@@ -8,10 +8,6 @@ cdef int NO_CODEC, NO_COUNT
 cdef Py_ssize_t PREFIX, HEADER, TAIL, SIZE_OVERHEAD
 cdef Py_ssize_t ATTRIBUTES, BASE_OFFSET, BASE_SEQUENCE, BASE_TIMESTAMP, BATCH_LENGTH, CRC, LAST_OFFSET_DELTA
 cdef Py_ssize_t LEADER_EPOCH, MAGIC, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_COUNT
-
-
-@cython.locals(shift=int)
-cpdef void put_int(unsigned char *buf, Py_ssize_t pos, long long value, Py_ssize_t size) noexcept nogil
 
 
 @cython.final

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from aioprod.records import memory
 from aioprod.records.bounds import RECORD_OVERHEAD_MAX
 from aioprod.records.compression import Compression, compress
 from aioprod.records.cursor import EncodedRecord, RecordCursor
@@ -31,14 +30,10 @@ from aioprod.records.layout import (
     SIZE_OVERHEAD,
     TRANSACTIONAL_FLAG,
 )
+from aioprod.wire import crc, memory
 from aioprod.wire.buffer import Buffer
-from aioprod.wire.crc import crc32c
 
-__all__ = [
-    "EncodedRecord",
-    "RecordBatchBuilder",
-    "put_int",
-]
+__all__ = ["EncodedRecord", "RecordBatchBuilder"]
 
 NO_CODEC = int(Compression.NONE)
 """As a plain number: a member of an enumeration costs a microsecond before Python 3.12."""
@@ -48,15 +43,6 @@ NO_COUNT = 0
 
 TAIL = 1
 """The byte after the records that a flexible Produce request fills with an empty tag section."""
-
-
-def put_int(buf: bytearray, pos: int, value: int, size: int) -> None:
-    """Write the low `size` bytes of `value` at `pos`, big-endian; negative values as two's complement."""
-    shift = 8 * size
-    while shift > 0:
-        shift -= 8
-        buf[pos] = (value >> shift) & 0xFF
-        pos += 1
 
 
 class RecordBatchBuilder:
@@ -362,15 +348,15 @@ class RecordBatchBuilder:
         sealed = self._sealed
         assert sealed is not None
         end = self._sealed_end
-        put_int(sealed, PREFIX + BASE_OFFSET, 0, 8)
-        put_int(sealed, PREFIX + BATCH_LENGTH, end - PREFIX - SIZE_OVERHEAD, 4)
-        put_int(sealed, PREFIX + LEADER_EPOCH, -1, 4)
-        put_int(sealed, PREFIX + MAGIC, MAGIC_V2, 1)
-        put_int(sealed, PREFIX + ATTRIBUTES, self._codec | (TRANSACTIONAL_FLAG if transactional else 0), 2)
-        put_int(sealed, PREFIX + LAST_OFFSET_DELTA, self.count - 1, 4)
-        put_int(sealed, PREFIX + BASE_TIMESTAMP, self.base_timestamp, 8)
-        put_int(sealed, PREFIX + MAX_TIMESTAMP, self.max_timestamp, 8)
-        put_int(sealed, PREFIX + RECORD_COUNT, self.count, 4)
+        memory.put_int64_be(sealed, PREFIX + BASE_OFFSET, 0)
+        memory.put_int32_be(sealed, PREFIX + BATCH_LENGTH, end - PREFIX - SIZE_OVERHEAD)
+        memory.put_int32_be(sealed, PREFIX + LEADER_EPOCH, -1)
+        sealed[PREFIX + MAGIC] = MAGIC_V2
+        memory.put_int16_be(sealed, PREFIX + ATTRIBUTES, self._codec | (TRANSACTIONAL_FLAG if transactional else 0))
+        memory.put_int32_be(sealed, PREFIX + LAST_OFFSET_DELTA, self.count - 1)
+        memory.put_int64_be(sealed, PREFIX + BASE_TIMESTAMP, self.base_timestamp)
+        memory.put_int64_be(sealed, PREFIX + MAX_TIMESTAMP, self.max_timestamp)
+        memory.put_int32_be(sealed, PREFIX + RECORD_COUNT, self.count)
         self.restamp(producer_id, producer_epoch, base_sequence)
 
     def restamp(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
@@ -380,10 +366,12 @@ class RecordBatchBuilder:
         """
         sealed = self._sealed
         assert sealed is not None
-        put_int(sealed, PREFIX + PRODUCER_ID, producer_id, 8)
-        put_int(sealed, PREFIX + PRODUCER_EPOCH, producer_epoch, 2)
-        put_int(sealed, PREFIX + BASE_SEQUENCE, base_sequence, 4)
-        put_int(sealed, PREFIX + CRC, crc32c(memory.span(sealed, PREFIX + ATTRIBUTES, self._sealed_end)), 4)
+        memory.put_int64_be(sealed, PREFIX + PRODUCER_ID, producer_id)
+        memory.put_int16_be(sealed, PREFIX + PRODUCER_EPOCH, producer_epoch)
+        memory.put_int32_be(sealed, PREFIX + BASE_SEQUENCE, base_sequence)
+        memory.put_uint32_be(
+            sealed, PREFIX + CRC, crc.function()(memory.span(sealed, PREFIX + ATTRIBUTES, self._sealed_end))
+        )
 
     def wire(self, partition: int, flexible: bool) -> memoryview:
         """What a Produce request carries of one partition: its index, the length of the batch and the sealed batch.
@@ -412,8 +400,8 @@ class RecordBatchBuilder:
             sealed[end] = 0
             end += TAIL
         else:
-            put_int(sealed, start, size, 4)
-        put_int(sealed, start - 4, partition, 4)
+            memory.put_int32_be(sealed, start, size)
+        memory.put_int32_be(sealed, start - 4, partition)
         return memoryview(sealed)[start - 4 : end]
 
     def records(self) -> Iterator[EncodedRecord]:

@@ -14,7 +14,7 @@ from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.records.layout import HEADER, PREFIX
 from aioprod.records.parser import ParsedBatch, parse_batches
-from aioprod.wire.crc import crc32c
+from aioprod.wire import crc
 
 NOW = 1_700_000_000_000
 INT64_MAX = (1 << 63) - 1
@@ -84,7 +84,7 @@ def test_every_header_field() -> None:
             len(batch) - 12,
             -1,  # partition leader epoch
             2,  # magic
-            crc32c(batch[21:]),
+            crc.function()(batch[21:]),
             0x10,  # attributes
             2,  # last offset delta
             NOW + 50,  # the first record's timestamp, not the smallest
