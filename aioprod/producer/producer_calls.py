@@ -65,7 +65,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         # From start() on; nothing reads them before, as the guard raises.
         self._clock: Clock
         self._accumulator: Accumulator
-        self._plain_future: type[asyncio.Future[RecordMetadata]]
+        self._new_future: Callable[[], asyncio.Future[RecordMetadata]]
         self._in_loop: dict[str, asyncio.AbstractEventLoop]
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         await self._engine.start(environment)
         self._clock = self._engine.environment.clock
         self._accumulator = self._engine.accumulator
-        self._plain_future = type(self._engine.loop.create_future())
+        self._new_future = self._engine.loop.create_future
         self._in_loop = {"loop": self._engine.loop}
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
@@ -159,7 +159,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         ProducerClosedError or UsageError while the record is not accepted, and a DeliveryError after that.
         """
         self._guard.check()
-        future = native.made(self._plain_future, self._in_loop)
+        future = self._new_future()
         prepared: Prepared | None = None
         owner: Batch | ParkedRecord
         try:
