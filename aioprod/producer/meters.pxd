@@ -6,6 +6,9 @@ from aioprod.metrics.topics cimport TopicMeters
 from aioprod.records.builder cimport RecordBatchBuilder
 
 
+cdef Py_ssize_t HEADER
+
+
 @cython.final
 cdef class Meters:
     cdef readonly object metrics
@@ -17,7 +20,7 @@ cdef class Meters:
     cdef Histogram _batch_size, _compression_rate, _record_queue_time, _records_per_request, _request_latency
     cdef Histogram _throttle_time
 
-    @cython.locals(batch=Batch, builder=RecordBatchBuilder, count="long long", records="long long", compressed_size="long long")
+    @cython.locals(batch=Batch, builder=RecordBatchBuilder, count="long long", records="long long", size=Py_ssize_t, compressed_size=Py_ssize_t)
     cpdef sent(self, list batches, double now)
     cpdef void held(self, double hold_s) except *
     @cython.locals(latency=Histogram)

@@ -13,6 +13,7 @@ from aioprod.net.client import Client
 from aioprod.net.traffic import TrafficOfBrokers
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
+from aioprod.records.layout import HEADER
 
 __all__ = ["Meters"]
 
@@ -89,13 +90,14 @@ class Meters:
         for batch in batches:
             builder = batch.builder
             count = builder.count
+            size = builder.size
             compressed_size = builder.compressed_size
             records += count
             self._batch_size.record(compressed_size)
-            self._topics.sent(batch.partition.topic.name, count, compressed_size, builder.size)
+            self._topics.sent(batch.partition.topic.name, count, compressed_size, size)
             if batch.attempts == 1:
                 self._record_queue_time.record((now - batch.created) * 1000)
-                self._compression_rate.record(builder.ratio)
+                self._compression_rate.record((compressed_size - HEADER) / (size - HEADER))
         self._records_per_request.record(records)
 
     def answered(self, node_id: int, latency_s: float, throttle_time_ms: int) -> None:

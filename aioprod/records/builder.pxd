@@ -13,11 +13,11 @@ cdef Py_ssize_t LEADER_EPOCH, MAGIC, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID,
 @cython.final
 cdef class RecordBatchBuilder:
     cdef readonly bytearray buffer
-    cdef readonly Py_ssize_t position
+    cdef readonly Py_ssize_t position, compressed_size
     cdef readonly long long count, base_timestamp, max_timestamp
     cdef bytearray _sealed
     cdef unsigned char *_bytes
-    cdef Py_ssize_t _limit, _sealed_end
+    cdef Py_ssize_t _limit
     cdef int _codec
 
     cpdef Py_ssize_t append(self, long long timestamp, bytes key, bytes value, bytes headers=*) except -1

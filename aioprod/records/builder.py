@@ -59,9 +59,9 @@ class RecordBatchBuilder:
         "_codec",
         "_limit",
         "_sealed",
-        "_sealed_end",
         "base_timestamp",
         "buffer",
+        "compressed_size",
         "count",
         "max_timestamp",
         "position",
@@ -75,8 +75,9 @@ class RecordBatchBuilder:
         self.count = 0
         self.base_timestamp = -1
         self.max_timestamp = -1
+        self.compressed_size = 0
+        """Bytes of the sealed batch: header and records as they are sent."""
         self._sealed: bytearray | None = None
-        self._sealed_end = 0
         self._codec = 0
 
     @property
@@ -88,16 +89,6 @@ class RecordBatchBuilder:
     def size(self) -> int:
         """Bytes of the uncompressed batch: header and records."""
         return self.position - PREFIX
-
-    @property
-    def compressed_size(self) -> int:
-        """Bytes of the sealed batch: header and records as they are sent."""
-        return self._sealed_end - PREFIX
-
-    @property
-    def ratio(self) -> float:
-        """Sent bytes of the sealed records by their uncompressed bytes: 1.0 without compression."""
-        return (self.compressed_size - HEADER) / (self.size - HEADER)
 
     def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: bytes = NO_HEADERS) -> int:
         """Encode one record; its size in bytes, or 0 when it does not fit in the buffer: then nothing has changed.
@@ -330,7 +321,7 @@ class RecordBatchBuilder:
                 codec = NO_CODEC
         self._codec = codec
         self._sealed = sealed
-        self._sealed_end = end
+        self.compressed_size = end - PREFIX
         self._limit = 0
 
     def seal(
@@ -347,7 +338,7 @@ class RecordBatchBuilder:
             self.compress(codec, level)
         sealed = self._sealed
         assert sealed is not None
-        end = self._sealed_end
+        end = PREFIX + self.compressed_size
         memory.put_int64_be(sealed, PREFIX + BASE_OFFSET, 0)
         memory.put_int32_be(sealed, PREFIX + BATCH_LENGTH, end - PREFIX - SIZE_OVERHEAD)
         memory.put_int32_be(sealed, PREFIX + LEADER_EPOCH, -1)
@@ -370,7 +361,9 @@ class RecordBatchBuilder:
         memory.put_int16_be(sealed, PREFIX + PRODUCER_EPOCH, producer_epoch)
         memory.put_int32_be(sealed, PREFIX + BASE_SEQUENCE, base_sequence)
         memory.put_uint32_be(
-            sealed, PREFIX + CRC, crc.function()(memory.span(sealed, PREFIX + ATTRIBUTES, self._sealed_end))
+            sealed,
+            PREFIX + CRC,
+            crc.function()(memory.span(sealed, PREFIX + ATTRIBUTES, PREFIX + self.compressed_size)),
         )
 
     def wire(self, partition: int, flexible: bool) -> memoryview:
@@ -381,7 +374,7 @@ class RecordBatchBuilder:
         """
         sealed = self._sealed
         assert sealed is not None
-        end = self._sealed_end
+        end = PREFIX + self.compressed_size
         size = end - PREFIX
         start = PREFIX - 4
         if flexible:
