@@ -34,7 +34,6 @@ from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, FlushBarrier, ParkedRecord
 from aioprod.producer.batching.budget import MemoryRequest
 from aioprod.producer.batching.lifecycle import flush
-from aioprod.producer.clock import Clock
 from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Ending, Remainder
 from aioprod.producer.completions import Completions
 from aioprod.producer.environment import Environment
@@ -77,7 +76,8 @@ class Engine:
     topics: UnknownTopics
     memory_waiters: MemoryWaiters
     loop: asyncio.AbstractEventLoop
-    clock: Clock
+    environment: Environment
+    clock: Callable[[], float]
     random: Random
     _pipeline: Pipeline
     _ending: Ending
@@ -118,7 +118,7 @@ class Engine:
         guard = self.guard
         guard.check_new()
         # A start that fails here, for instance as a module can't be imported, has begun nothing: it may be tried again.
-        crc.load()
+        crc.function()
         self._build(asyncio.get_running_loop(), environment)
         guard.enter(State.STARTING)
         guard.belong_to(asyncio.get_running_loop())
@@ -160,7 +160,8 @@ class Engine:
     def _build(self, loop: asyncio.AbstractEventLoop, environment: Environment) -> None:
         config = self.config
         self.loop = loop
-        self.clock = environment.clock
+        self.environment = environment
+        self.clock = environment.clock.seconds
         self.random = environment.random
         self._pipeline = pipeline = Pipeline(
             config,

@@ -81,7 +81,7 @@ class Pipeline(ClientListener, BatchEvents):
         on_failure: Callable[[BaseException], None],
         on_metadata: Callable[[], None],
     ) -> None:
-        self._clock = clock = environment.clock
+        self._clock = clock = environment.clock.seconds
         self._meters = meters
         self._rules = rules
         self._on_failure = on_failure

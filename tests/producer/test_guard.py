@@ -324,7 +324,7 @@ async def test_a_start_that_could_not_import_its_parts_may_be_tried_again(
     await producer.start()
     await producer.close()
     other = Producer(cluster.bootstrap)
-    monkeypatch.setattr("aioprod.wire.crc.load", lambda: (_ for _ in ()).throw(OSError("too many open files")))
+    monkeypatch.setattr("aioprod.wire.crc.function", lambda: (_ for _ in ()).throw(OSError("too many open files")))
     with pytest.raises(OSError, match="too many"):
         await other.start()
     assert await other.close() == DeliveryReport()
