@@ -1,4 +1,4 @@
-"""The class that users know as `Producer`: its arguments, and its place in Python."""
+"""`Producer` is the class that users import: the arguments that it takes. `ProducerCalls` has the calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of a producer. `Producer` in `producer.py` derives from them, and adds the arguments that users give."""
+"""All calls of a producer, compiled. Users import `Producer` (`producer.py`), which derives from `ProducerCalls`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from aioprod.producer.bulk.send_many import send_many
 from aioprod.producer.callbacks import DeliveryCallbacks
 from aioprod.producer.clock import Clock
 from aioprod.producer.delivery_future import DeliveryFuture
+from aioprod.producer.engine import Engine
 from aioprod.producer.environment import Environment
 from aioprod.producer.foreign_calls import ForeignCallHints
 from aioprod.producer.guard import State
@@ -49,7 +50,7 @@ __all__ = ["ProducerCalls", "record_of"]
 
 
 class ProducerCalls(TransactionalCalls, ForeignCallHints):
-    """All that users call on a `Producer`; compiled, which a class that tests patch can't be."""
+    """All that users call on a `Producer`, over the `Engine`. Compiled, so it has no arguments of its own for users."""
 
     def __init__(
         self,
@@ -58,7 +59,9 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         handle: TransactionHandle | None = None,
         facade: Facade = PRODUCER,
     ) -> None:
-        super().__init__(config, on_error, handle, facade)
+        self.config = config
+        self._engine = Engine(config, on_error, handle, facade)
+        self._guard = self._engine.guard
         self._is_plain = self._engine.preparation.plain
         self._callbacks = DeliveryCallbacks()
         self._checked: Any = None

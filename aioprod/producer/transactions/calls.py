@@ -1,4 +1,4 @@
-"""The calls of the facade that concern transactions."""
+"""The calls of a producer that concern transactions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from aioprod._logger import Logger
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, UsageError
 from aioprod.producer.engine import Engine
+from aioprod.producer.guard import Guard
 from aioprod.producer.transactions.states import TransactionEvent, TransactionState
-from aioprod.producer.unclosed import PRODUCER, Facade
-from aioprod.types import ErrorCallback, GroupMetadata, OffsetAndMetadata, TopicPartition
+from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     # Only a transactional producer imports them.
-    from aioprod.producer.transactions.handle import TransactionHandle
     from aioprod.producer.transactions.manager import Transactions
 
 __all__ = ["TransactionalCalls"]
@@ -35,21 +34,11 @@ class NamesGroup(Protocol):
 
 
 class TransactionalCalls:
-    """What a producer with a `transactional.id` can do beside sending.
+    """What a producer with a `transactional.id` can do beside sending. A mixin: `ProducerCalls` sets its attributes."""
 
-    `Producer` derives from it, also without transactions: the configuration, the engine and the guard are set here.
-    """
-
-    def __init__(
-        self,
-        config: ProducerConfig,
-        on_error: ErrorCallback | None,
-        handle: TransactionHandle | None = None,
-        facade: Facade = PRODUCER,
-    ) -> None:
-        self.config = config
-        self._engine = Engine(config, on_error, handle, facade)
-        self._guard = self._engine.guard
+    config: ProducerConfig
+    _engine: Engine
+    _guard: Guard
 
     async def init_transactions(self) -> None:
         """Do nothing: `start()` has initialized the transactional id. It exists as Java's producer has it.
