@@ -33,8 +33,8 @@ class ErrorCode(IntEnum):
         return cls._value2member_map_.get(code, code)  # type: ignore[return-value]
 
     @staticmethod
-    def said(code: ErrorCode | int) -> str:
-        """How to name it in a sentence: a newer broker's code has a number only."""
+    def name_of(code: ErrorCode | int) -> str:
+        """Its name in a sentence; a code that only a newer broker knows has a number alone."""
         return code.name if isinstance(code, ErrorCode) else f"error {code}"
 
     @staticmethod

@@ -260,11 +260,6 @@ class TransactionUnknownError(AioprodError):
         self.code = code
         self.status = status
 
-    @property
-    def standing(self) -> Any:
-        """The former name of `status`."""
-        return self.status
-
 
 class BrokerConnectionError(AioprodError, ConnectionError):
     """A connection could not be made or was lost; `address` is `host:port` of the peer, or None.

@@ -147,7 +147,8 @@ class ClientOptions(TypedDict, total=False):
     client_id: str
     """The name of this client in the brokers' logs, quotas and metrics. Empty: one is made up."""
     client_rack: str
-    """Where this client is, in the words of the brokers' `broker.rack`."""
+    """Where this client is, in the words of the brokers' `broker.rack`. Only members of groups use it: it is known here
+    for files that several clients share."""
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """A connection tries each address of a host name in turn; or each bootstrap name is first replaced by the canonical
     names of its addresses. By default use_all_dns_ips."""
@@ -186,7 +187,8 @@ class ClientOptions(TypedDict, total=False):
     """How long requests for metadata may fail before the client starts again from `bootstrap.servers`. By default
     300000."""
     metadata_cluster_check_enable: bool
-    """Reject brokers that belong to another cluster than the first one. Java's default is true. By default False."""
+    """Reject brokers that belong to another cluster than the first one. Java's default is true: the setting is known
+    for files that turn it off. By default False."""
     metric_reporters: str | Sequence[ReporterOption]
     """Objects whose `report(snapshot)` gets all metrics once in each `metrics.sample.window.ms`."""
     metrics_sample_window_ms: int
@@ -195,11 +197,12 @@ class ClientOptions(TypedDict, total=False):
     """How many topics have metrics of their own; the others share the label `(other)`. Not a setting of Java's. By
     default 100."""
     metrics_num_samples: int
-    """Known for the sake of Java's configuration files; metrics here cover the whole life of a client. By default 2."""
+    """Known for files of Java's clients that spell out the default. By default 2."""
     metrics_recording_level: Literal["INFO", "DEBUG", "TRACE"]
-    """Known for the sake of Java's configuration files; there is one level here. By default INFO."""
+    """Known for files of Java's clients that spell out the default. By default INFO."""
     enable_metrics_push: bool
-    """Send metrics to brokers that subscribe to them (KIP-714). Java's default is true. By default False."""
+    """Send metrics to brokers that subscribe to them (KIP-714). Java's default is true: the setting is known for files
+    that turn it off. By default False."""
 
 
 class ProducerOptions(ClientOptions, total=False):
@@ -259,7 +262,8 @@ class ProducerOptions(ClientOptions, total=False):
     partitioner_ignore_keys: bool
     """The built-in partitioner treats records with a key as those without. By default False."""
     partitioner_rack_aware: bool
-    """The built-in partitioner prefers leaders in `client.rack` (KIP-1123). By default False."""
+    """The built-in partitioner prefers leaders in `client.rack` (KIP-1123). Known for files of Java's producers that
+    spell out the default. By default False."""
     interceptor_classes: str | Sequence[InterceptorOption]
     """Objects that see each record before it is serialized, and its outcome, in this order."""
     metadata_max_idle_ms: int
@@ -276,7 +280,8 @@ class ProducerOptions(ClientOptions, total=False):
     """The time after which the broker aborts an open transaction. Without `transactional.id` it has no effect. By
     default 60000."""
     transaction_two_phase_commit_enable: bool
-    """An outside coordinator decides whether a transaction is committed (KIP-939). By default False."""
+    """An outside coordinator decides whether a transaction is committed (KIP-939). Known for files of Java's producers
+    that spell out the default. By default False."""
 
 
 class AdminOptions(ClientOptions, total=False):

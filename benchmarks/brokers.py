@@ -20,10 +20,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from aioprod.cli.peer_settings import librdkafka_settings
 from aioprod.testing import KafkaCluster, Security
 from benchmarks.data import pairs_of
 from benchmarks.fake import BATCH_SIZE
-from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["BROKERS", "TOPIC", "USUAL", "Broker", "Stored", "start"]
 

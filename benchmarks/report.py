@@ -1,4 +1,4 @@
-"""The results as text: rows for the README, the table of targets, and all numbers.
+"""The results as text: sections of the README and of docs/performance.md, the table of targets, and all numbers.
 
 `python -m benchmarks.report` writes them and the plot again, from the existing results."""
 
@@ -20,6 +20,8 @@ __all__ = [
     "headlines",
     "kept_numbers",
     "main",
+    "page_section",
+    "readme_section",
     "target_tables",
     "with_kept",
     "with_section",
@@ -30,11 +32,15 @@ __all__ = [
 RESULTS = Path(__file__).parent / "results"
 SPARK = RESULTS / "spark.json"
 README = Path(__file__).parent.parent / "README.md"
+PAGE = README.parent / "docs" / "performance.md"
 BEGIN = "<!-- benchmarks: made by `python -m benchmarks.report` -->"
 END = "<!-- benchmarks end -->"
 
 HEADLINES = ("nowait-16k", "submit-gather", "tasks", "send-many", "idle")
-"""The rows in the README, by their first check."""
+"""The rows in the README, by their first check: the CPU time of a record, beside a peer."""
+
+PEERS = ("aioprod", "aiokafka", "confluent-kafka")
+"""Whose versions the README names."""
 
 METRICS = {
     "cpu_us": ("CPU per {}", "us", 2),
@@ -50,22 +56,35 @@ def headlines(results: Mapping[str, Any]) -> list[str]:
     """Return lines of Markdown that compare aioprod and its peer in a few rows, on the first broker."""
     broker = next(iter(results["brokers"]))
     lines = [
-        _line(["call", "beside", "measured", "aioprod", "the other", "less by"]),
-        _line(["---"] * 3 + ["---:"] * 3),
+        _line(["call", "compared with", "aioprod", "the other", "ratio"]),
+        _line(["---"] * 2 + ["---:"] * 3),
     ]
     for row in map(ROWS.__getitem__, HEADLINES):
         check = row.checks[0]
         found = outcome(check, runs_of(results, broker, row.name))
         if found is not None and found.theirs is not None:
-            words, unit, decimals = METRICS[check.metric]
+            _, unit, decimals = METRICS[check.metric]
             sides = [f"{side:,.{decimals}f} {unit}" for side in (found.ours, found.theirs)]
-            lines.append(_line([*row.words(check), words.format(row.unit), *sides, f"**{found.value:.1f}x**"]))
+            lines.append(_line([*row.words(check), *sides, f"{found.value:.1f}x"]))
     return lines
 
 
 def ahead(results: Mapping[str, Any]) -> list[str]:
     """Return lines that say where a peer takes less than aioprod by the medians, or that it does nowhere; and what was
-    not measured. Rows that compare aioprod with itself don't count."""
+    not measured."""
+    lines, compared = _behind(results)
+    missing = [
+        f"Not measured on {results['brokers'][entry['broker']]}: {entry['contender']}, as {entry['missing']}."
+        for entry in results["entries"]
+        if "missing" in entry
+    ]
+    head = f"{_count(lines, compared)}{':' if lines else '.'}"
+    return [head, *([""] if lines else []), *lines, *(["", *dict.fromkeys(missing)] if missing else [])]
+
+
+def _behind(results: Mapping[str, Any]) -> tuple[list[str], int]:
+    """Return a line for each comparison in which a peer takes less, and the number of comparisons. Rows that compare
+    aioprod with itself don't count."""
     lines, compared = [], 0
     for row in ROWS.values():
         for check in filter(row.is_beside_a_peer, row.checks):
@@ -78,13 +97,11 @@ def ahead(results: Mapping[str, Any]) -> list[str]:
             if sides:
                 what, against = row.words(check)
                 lines.append(f"- {what}, beside {against}: {', '.join(sides)}; target: {_target(row, check)}")
-    head = f"A peer is ahead in {len(lines) or 'none'} of {compared} comparisons{':' if lines else '.'}"
-    missing = [
-        f"Not measured on {results['brokers'][entry['broker']]}: {entry['contender']}, as {entry['missing']}."
-        for entry in results["entries"]
-        if "missing" in entry
-    ]
-    return [head, *([""] if lines else []), *lines, *(["", *dict.fromkeys(missing)] if missing else [])]
+    return lines, compared
+
+
+def _count(lines: Sequence[str], compared: int) -> str:
+    return f"A peer is ahead in {len(lines) or 'none'} of {compared} comparisons"
 
 
 def target_tables(results: Mapping[str, Any]) -> list[str]:
@@ -213,10 +230,7 @@ def _settings(settings: Mapping[str, Any]) -> str:
 
 def _circumstances(results: Mapping[str, Any]) -> list[str]:
     place = results["environment"]
-    versions = dict(place["versions"])
-    for entry in results["entries"]:
-        versions |= entry.get("versions", {})
-    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    named = ", ".join(f"{name} {version}" for name, version in _versions(results).items())
     text = (
         f"{results['runs']} interleaved runs on {place['date']} at commit {place['commit']}; {place['machine']}, "
         f"{place['system']}, load {place['load']} before the run; Python {place['python']}, {named}."
@@ -224,16 +238,40 @@ def _circumstances(results: Mapping[str, Any]) -> list[str]:
     return [text]
 
 
+def _versions(results: Mapping[str, Any]) -> dict[str, str]:
+    versions = dict(results["environment"]["versions"])
+    for entry in results["entries"]:
+        versions |= entry.get("versions", {})
+    return versions
+
+
 def readme_section(results: Mapping[str, Any]) -> list[str]:
-    """Return the README's section between its two markers."""
+    """Return the README's section between its two markers: a few rows, one line on how they were measured, and one on
+    where peers are ahead."""
+    place, versions = results["environment"], _versions(results)
+    named = ", ".join(f"{name} {versions[name]}" for name in PEERS if name in versions)
+    lines, compared = _behind(results)
+    where = ": [where](docs/performance.md#where-a-peer-is-ahead)" if lines else ""
+    measured = f"Medians of {results['runs']} runs on {place['date']}: {next(iter(results['brokers'].values()))}"
     return [
         *headlines(results),
         "",
-        *ahead(results),
+        f"{measured}, {place['machine']}, Python {place['python']}, {named}.",
+        f"{_count(lines, compared)}{where}.",
+    ]
+
+
+def page_section(results: Mapping[str, Any]) -> list[str]:
+    """Return the section of docs/performance.md between its two markers: the README's rows, how they were measured,
+    and every comparison in which a peer is ahead."""
+    return [
+        *headlines(results),
         "",
         f"{next(iter(results['brokers'].values()))}, medians. " + "".join(_circumstances(results)),
         "",
-        "![CPU time per record](benchmarks/results/results.png)",
+        "## Where a peer is ahead",
+        "",
+        *ahead(results),
     ]
 
 
@@ -247,14 +285,15 @@ def with_section(text: str, section: Iterable[str]) -> str:
 
 
 def write(results: Mapping[str, Any]) -> None:
-    """Write the results, the tables, the plot, and the README's section."""
+    """Write the results, the tables, the plot, and the sections of the README and of docs/performance.md."""
     from benchmarks.plot import plot  # takes a second to import, which measuring alone does not need
 
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "results.json").write_text(_json(results))
     plot(results, RESULTS / "results.png")
     (RESULTS / "results.md").write_text(kept_numbers())
-    README.write_text(with_kept(README.read_text()))
+    for page in (README, PAGE):
+        page.write_text(with_kept(page.name, page.read_text()))
 
 
 def kept_numbers() -> str:
@@ -262,9 +301,10 @@ def kept_numbers() -> str:
     return "\n".join(all_numbers(_kept())) + "\n"
 
 
-def with_kept(text: str) -> str:
-    """Return the README with the figures that are kept; raises ValueError if it has no place for them."""
-    return with_section(text, readme_section(_kept()))
+def with_kept(name: str, text: str) -> str:
+    """Return the README, or docs/performance.md, with the kept figures; raises ValueError without a place for them."""
+    section = readme_section if name == README.name else page_section
+    return with_section(text, section(_kept()))
 
 
 def _kept() -> Mapping[str, Any]:

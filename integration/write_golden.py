@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aioprod.messages.registry import REQUESTS
+from aioprod.testing.kafka.jars import DEFAULT_VERSION
 from aioprod.wire.schema import AnyRequest
 from integration.support.java import JavaOracle
 from integration.support.random_batches import CODECS, control_batch, empty_batch, random_batch, sent_batch
@@ -35,6 +36,11 @@ def message_files(oracle: JavaOracle) -> Iterator[tuple[Path, Samples]]:
 
 def message_samples(oracle: JavaOracle, request: type[AnyRequest], kind: str) -> Iterator[dict[str, Any]]:
     first, last = request.VERSIONS
+    if str(last) not in oracle.call("schemas", api=request.API_KEY, kind=kind)["versions"]:
+        sys.exit(
+            f"Kafka {DEFAULT_VERSION} has no version {last} of {request.NAME}: "
+            "set DEFAULT_VERSION in aioprod/testing/kafka/jars.py to a release that has it."
+        )
     for version in range(first, last + 1):
         about = {"api": request.API_KEY, "kind": kind, "version": version}
         made = oracle.call("random_messages", **about, seed=version, big=False, count=MESSAGES_PER_VERSION)

@@ -23,6 +23,16 @@ def test_the_page_has_every_setting_and_every_name_of_a_class() -> None:
         assert f"`{name}`" in page, name
 
 
+def test_the_page_begins_with_what_a_newcomer_sets() -> None:
+    begin, _, rest = reference_page().partition("\n## What to set first\n")
+    assert "`bootstrap.servers`" not in begin
+    first = rest.split("\n## ")[0]
+    rows = [line for line in first.splitlines() if line.startswith("| [`")]
+    assert 10 <= len(rows) <= 14
+    assert "| [`linger.ms`](#producer) | `5` |" in first
+    assert "| [`client.id`](#connections-metadata-metrics) | none |" in first
+
+
 def test_a_setting_of_which_one_value_is_built_says_which() -> None:
     page = reference_page()
     assert "Only `false` is accepted: preferring the leaders of a rack is not built yet. |" in page

@@ -71,12 +71,12 @@ def differences(declaration: str, source: str, path: str) -> Iterator[str]:
 def test_a_declaration_has_the_attributes_of_its_classes(path: Path) -> None:
     source = path.with_suffix(".py")
     found = "\n".join(differences(path.read_text(), source.read_text(), str(path.relative_to(ROOT))))
-    assert not found, found
+    if found:
+        pytest.fail(found, pytrace=False)
 
 
 def test_classes_are_found() -> None:
     assert {"Accumulator", "Batch", "BrokerLink", "RecordMetadata"} <= FIELDS_OF.keys()
-    assert "sealed" in FIELDS_OF["Batch"][1]
     assert {"position", "end"} <= inherited("RecordWalk")
 
 

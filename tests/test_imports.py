@@ -23,8 +23,8 @@ PRODUCER = {
     "_unsupported",
     "messages": "api_versions init_producer_id metadata negotiation produce",
     "metrics": "families instruments native producer registry topics",
-    "net": "addresses buffered client connection context dialing events link login metadata_refresh pool protocol "
-    "security settings slow_calls tasks traffic transport unforeseen waiters",
+    "net": "addresses buffered client connection context dialing events happy_eyeballs link login metadata_refresh "
+    "pool protocol security settings slow_calls tasks traffic unforeseen waiters",
     "net.login": "reauthentication",
     "net.protocol": "backoff connection",
     "producer": "backpressure batching bulk call_order callbacks clock closing completion completions compressor "
@@ -36,7 +36,7 @@ PRODUCER = {
     "producer.bulk": "appender call send_many",
     "producer.logs": "callback_faults event_log milestones outages stall_monitor unread_failures",
     "producer.transactions": "calls rules states",
-    "records": "bounds builder compression cursor fields headers layout memory",
+    "records": "bounds builder compression cursor fields headers layout",
     "routing": "hashes partitioners sticky",
     "serializers": "_adapter",
     "wire": "buffer codec crc decoder frame memory schema",

@@ -72,7 +72,7 @@ GENERATED: Final = {
         lambda name, text: PICTURES[name]().svg(),
     ),
     "benchmarks": Generated(
-        "benchmarks/results/results.json", ("README.md",), lambda name, text: benchmarks_report.with_kept(text)
+        "benchmarks/results/results.json", ("README.md", "docs/performance.md"), benchmarks_report.with_kept
     ),
     "numbers": Generated(
         "benchmarks/results/results.json",

@@ -49,7 +49,7 @@ WORDS: Final[Mapping[str, str]] = {
 """A word, or several, and what to write instead."""
 
 ALLOWED: Final = re.compile(
-    r"connection ?refused|econnrefused|black[ _]hole|\"refused?\"|`refuse`|self\.refuse\b|(?:\.|def )standing\b"
+    r"connection ?refused|econnrefused|black[ _]hole|\"refused?\"|`refuse`|self\.refuse\b|Policy\.REFUSE|REFUSE = "
     r"|\"nobody\"|journal_mode",
     re.IGNORECASE,
 )

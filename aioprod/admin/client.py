@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from aioprod._process_bound import ProcessBound, hinting_at
@@ -12,7 +11,7 @@ from aioprod.admin.configs import ConfigEntry, ConfigKind, alter_configs, descri
 from aioprod.admin.log_dirs import LogDir, log_dirs, topic_sizes
 from aioprod.admin.records import delete_records
 from aioprod.admin.topics import create_topics, delete_topics, described_topics, grow_topic
-from aioprod.calls.any_broker import Outcome, Purpose, all_topics, request_any_broker
+from aioprod.calls.any_broker import FailureWording, ItemResult, all_topics, request_any_broker
 from aioprod.calls.committed_offsets import all_offsets
 from aioprod.calls.coordinator import Coordinator
 from aioprod.calls.session import Session, SessionUser
@@ -23,7 +22,6 @@ from aioprod.errors import (
     ErrorCode,
     TopicFailuresError,
     UnknownTopicError,
-    UsageError,
 )
 from aioprod.group.listing import GroupListing, listed_groups
 from aioprod.messages import (
@@ -40,10 +38,6 @@ if TYPE_CHECKING:
     from aioprod.options import AdminOptions
 
 __all__ = ["Admin", "ClusterDescription", "GroupListing"]
-
-
-Parameters = ParamSpec("Parameters")
-ResultT = TypeVar("ResultT")
 
 
 class ClusterDescription(NamedTuple):
@@ -78,22 +72,6 @@ else:
     _ForeignCallHints = hinting_at(INSTEAD)
 
 
-def _takes_timeout_s(
-    call: Callable[Parameters, Coroutine[Any, Any, ResultT]],
-) -> Callable[Parameters, Coroutine[Any, Any, ResultT]]:
-    """Accept the former name `timeout_s` for `timeout`; type checkers know the latter only."""
-
-    @wraps(call)
-    async def renamed(*arguments: Parameters.args, **options: Parameters.kwargs) -> ResultT:
-        if "timeout_s" in options:
-            if "timeout" in options:
-                raise UsageError("timeout and timeout_s are both given.", hint="Give timeout, in seconds.")
-            options["timeout"] = options.pop("timeout_s")
-        return await call(*arguments, **options)
-
-    return renamed
-
-
 class Admin(SessionUser, _ForeignCallHints):
     """An admin client for one event loop; use it as `async with Admin("host:9092") as admin`.
 
@@ -115,7 +93,6 @@ class Admin(SessionUser, _ForeignCallHints):
 
     # --- topics
 
-    @_takes_timeout_s
     async def create_topic(
         self,
         name: str,
@@ -137,7 +114,6 @@ class Admin(SessionUser, _ForeignCallHints):
             await create_topics(self._session, {name: partitions}, replication_factor, config, exists_ok, timeout)
         )
 
-    @_takes_timeout_s
     async def create_topics(
         self,
         topics: Iterable[str] | Mapping[str, int],
@@ -157,7 +133,6 @@ class Admin(SessionUser, _ForeignCallHints):
         failures = await create_topics(self._session, counts, replication_factor, config, exists_ok, timeout)
         _raise_all(failures, len(counts), "created")
 
-    @_takes_timeout_s
     async def delete_topic(self, name: str, *, missing_ok: bool = False, timeout: float = 30.0) -> None:
         """Delete a topic, for `timeout` at most; some brokers may still know it for a moment.
 
@@ -165,13 +140,11 @@ class Admin(SessionUser, _ForeignCallHints):
         """
         _raise_single(await delete_topics(self._session, [name], missing_ok, timeout))
 
-    @_takes_timeout_s
     async def delete_topics(self, names: Iterable[str], *, missing_ok: bool = False, timeout: float = 30.0) -> None:
         """Delete topics in one request: as `delete_topic`. TopicFailuresError has the error of each that failed."""
         each = _names(names)
         _raise_all(await delete_topics(self._session, each, missing_ok, timeout), len(each), "deleted")
 
-    @_takes_timeout_s
     async def create_partitions(self, topic: str, count: int, *, timeout: float = 30.0) -> None:
         """Increase the partitions of a topic to `count`, and wait until they have leaders, for `timeout` at most.
 
@@ -180,13 +153,11 @@ class Admin(SessionUser, _ForeignCallHints):
         """
         await grow_topic(self._session, topic, count, timeout)
 
-    @_takes_timeout_s
     async def topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
         """The names of all topics, sorted; with Kafka's own topics if `internal`."""
         response = await all_topics(self._session, self._deadline(timeout))
         return sorted(topic.name for topic in response.topics if topic.name and (internal or not topic.is_internal))
 
-    @_takes_timeout_s
     async def partition_counts(self, *, timeout: float | None = None) -> dict[str, int]:
         """The number of partitions of each topic, without Kafka's own topics."""
         response = await all_topics(self._session, self._deadline(timeout))
@@ -196,7 +167,6 @@ class Admin(SessionUser, _ForeignCallHints):
             if topic.name and topic.partitions and not topic.is_internal
         }
 
-    @_takes_timeout_s
     async def describe_topics(
         self, names: Iterable[str] | None = None, *, internal: bool = False, timeout: float | None = None
     ) -> dict[str, tuple[PartitionInfo, ...]]:
@@ -235,9 +205,9 @@ class Admin(SessionUser, _ForeignCallHints):
         return self._session.client.metadata.cluster.cluster_id
 
     @property
-    def spoken(self) -> ApiVersions | None:
+    def api_versions(self) -> ApiVersions | None:
         """The requests with their versions that a connected broker knows; None while none is connected."""
-        return self._session.client.spoken
+        return self._session.client.api_versions
 
     async def offsets(self, topic: str, at: At = "latest") -> dict[TopicPartition, int]:
         """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.
@@ -248,26 +218,23 @@ class Admin(SessionUser, _ForeignCallHints):
 
     # --- the cluster and its groups
 
-    @_takes_timeout_s
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The brokers that are up, and which of them is the controller (of a KRaft cluster: one that forwards)."""
         response = await request_any_broker(
             self._session,
             MetadataRequest(topics=(), allow_auto_topic_creation=False),
-            lambda response: Outcome(ErrorCode.of(response.error_code)),
-            Purpose("The cluster could not be described"),
+            lambda response: ItemResult(ErrorCode.of(response.error_code)),
+            FailureWording("The cluster could not be described"),
             self._deadline(timeout),
         )
         nodes = {row.node_id: Node(row.node_id, row.host, row.port, row.rack) for row in response.brokers}
         brokers = tuple(node for _, node in sorted(nodes.items()))
         return ClusterDescription(response.cluster_id, nodes.get(response.controller_id), brokers)
 
-    @_takes_timeout_s
     async def groups(self, *, timeout: float | None = None) -> list[GroupListing]:
         """All groups, sorted by name, with their states and types; those of brokers that are down are missing."""
         return await listed_groups(self._session, self._deadline(timeout))
 
-    @_takes_timeout_s
     async def group_offsets(
         self, group_id: str, *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -277,7 +244,6 @@ class Admin(SessionUser, _ForeignCallHints):
         coordinator = Coordinator(self._session.client, "group", checked_group(group_id))
         return await all_offsets(coordinator, self._deadline(timeout))
 
-    @_takes_timeout_s
     async def group_lag(self, group_id: str, *, timeout: float | None = None) -> dict[TopicPartition, int | None]:
         """The lag of a group in offsets for each partition with a committed offset; None for one that was deleted."""
         deadline = self._deadline(timeout)
@@ -290,7 +256,6 @@ class Admin(SessionUser, _ForeignCallHints):
         ends = await look_up(self._session, dict.fromkeys(known, LATEST), "read_uncommitted")
         return {tp: max(0, ends[tp] - at.offset) if tp in ends else None for tp, at in committed.items()}
 
-    @_takes_timeout_s
     async def describe_groups(
         self, group_ids: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, GroupDescription]:
@@ -306,7 +271,6 @@ class Admin(SessionUser, _ForeignCallHints):
 
     # --- settings, folders, records
 
-    @_takes_timeout_s
     async def describe_configs(
         self, kind: ConfigKind, name: str, *, timeout: float | None = None
     ) -> dict[str, ConfigEntry]:
@@ -316,7 +280,6 @@ class Admin(SessionUser, _ForeignCallHints):
         """
         return await describe_configs(self._session, kind, name, self._deadline(timeout))
 
-    @_takes_timeout_s
     async def alter_configs(
         self,
         kind: ConfigKind,
@@ -347,12 +310,10 @@ class Admin(SessionUser, _ForeignCallHints):
             deadline=self._deadline(timeout),
         )
 
-    @_takes_timeout_s
     async def log_dirs(self, *, timeout: float | None = None) -> dict[int, tuple[LogDir, ...]]:
         """The folders of each broker that is up, by its id, with the sizes in bytes of the replicas in them."""
         return await log_dirs(self._session, self._deadline(timeout))
 
-    @_takes_timeout_s
     async def topic_sizes(
         self, topics: Iterable[str] | None = None, *, timeout: float | None = None
     ) -> dict[TopicPartition, dict[int, int]]:

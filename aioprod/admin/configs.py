@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from aioprod._authorization_errors import Right
-from aioprod.calls.any_broker import Outcome, Purpose, request_any_broker
+from aioprod.calls.any_broker import FailureWording, ItemResult, request_any_broker
 from aioprod.calls.session import Session, check_topic_name
 from aioprod.errors import ConfigError, ErrorCode, ProtocolError, UsageError
 from aioprod.messages import (
@@ -58,15 +58,15 @@ async def describe_configs(session: Session, kind: ConfigKind, name: str, deadli
     node_id = _node_of(kind, name)
     resource = DescribeConfigsResource(resource_type=_NUMBERS[kind], resource_name=name, configuration_keys=None)
 
-    def outcome(response: DescribeConfigsResponse) -> Outcome:
+    def result(response: DescribeConfigsResponse) -> ItemResult:
         row = response.results[0] if response.results else None
-        return _missing(kind, name) if row is None else Outcome(ErrorCode.of(row.error_code), row.error_message)
+        return _missing(kind, name) if row is None else ItemResult(ErrorCode.of(row.error_code), row.error_message)
 
     response = await request_any_broker(
         session,
         DescribeConfigsRequest(resources=(resource,), include_documentation=False),
-        outcome,
-        _purpose(kind, name, "described", "DESCRIBE_CONFIGS"),
+        result,
+        _wording(kind, name, "described", "DESCRIBE_CONFIGS"),
         deadline,
         node_id=node_id,
     )
@@ -113,15 +113,15 @@ async def alter_configs(
         raise ConfigError(f"No setting of {kind} {name!r} is named.", hint="Give some to set, or to reset.")
     resource = AlterConfigsResource(resource_type=_NUMBERS[kind], resource_name=name, configs=tuple(rows))
 
-    def outcome(response: IncrementalAlterConfigsResponse) -> Outcome:
+    def result(response: IncrementalAlterConfigsResponse) -> ItemResult:
         row = response.responses[0] if response.responses else None
-        return _missing(kind, name) if row is None else Outcome(ErrorCode.of(row.error_code), row.error_message)
+        return _missing(kind, name) if row is None else ItemResult(ErrorCode.of(row.error_code), row.error_message)
 
     await request_any_broker(
         session,
         IncrementalAlterConfigsRequest(resources=(resource,), validate_only=validate_only),
-        outcome,
-        _purpose(kind, name, "changed", "ALTER_CONFIGS"),
+        result,
+        _wording(kind, name, "changed", "ALTER_CONFIGS"),
         deadline,
         node_id=node_id,
     )
@@ -148,14 +148,16 @@ def _node_of(kind: ConfigKind, name: str) -> int | None:
     return int(name)
 
 
-def _purpose(
+def _wording(
     kind: ConfigKind, name: str, done: str, operation: Literal["DESCRIBE_CONFIGS", "ALTER_CONFIGS"]
-) -> Purpose:
+) -> FailureWording:
     if kind == "topic":
         right = Right(operation, "topic", name)
-        return Purpose(f"The settings of topic {name!r} could not be {done}", [right])
-    return Purpose(f"The settings of broker {name} could not be {done}", [Right(operation, "cluster", "kafka-cluster")])
+        return FailureWording(f"The settings of topic {name!r} could not be {done}", [right])
+    return FailureWording(
+        f"The settings of broker {name} could not be {done}", [Right(operation, "cluster", "kafka-cluster")]
+    )
 
 
-def _missing(kind: ConfigKind, name: str) -> Outcome:
+def _missing(kind: ConfigKind, name: str) -> ItemResult:
     raise ProtocolError(f"The broker's response does not contain {kind} {name!r}.")

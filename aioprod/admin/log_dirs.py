@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from aioprod._authorization_errors import Right
-from aioprod.calls.any_broker import Outcome, Purpose, request_any_broker
+from aioprod.calls.any_broker import FailureWording, ItemResult, request_any_broker
 from aioprod.calls.session import Session
 from aioprod.errors import ErrorCode
 from aioprod.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -60,17 +60,17 @@ async def topic_sizes(
 
 
 async def _of_broker(session: Session, node_id: int, deadline: float) -> tuple[LogDir, ...]:
-    def outcome(response: DescribeLogDirsResponse) -> Outcome:
+    def result(response: DescribeLogDirsResponse) -> ItemResult:
         # Before version 3 a client without the right gets no folder, and no error.
         denied = not response.results and response.error_code == ErrorCode.NONE
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if denied else ErrorCode.of(response.error_code)
-        return Outcome(code)
+        return ItemResult(code)
 
     response = await request_any_broker(
         session,
         DescribeLogDirsRequest(topics=None),
-        outcome,
-        Purpose(
+        result,
+        FailureWording(
             f"The folders of broker {node_id} could not be listed", [Right("DESCRIBE", "cluster", "kafka-cluster")]
         ),
         deadline,
@@ -87,6 +87,6 @@ def _folder(row: DescribeLogDirsResult) -> LogDir:
         for topic in row.topics
         for one in topic.partitions
     }
-    error = None if row.error_code == ErrorCode.NONE else ErrorCode.said(ErrorCode.of(row.error_code))
+    error = None if row.error_code == ErrorCode.NONE else ErrorCode.name_of(ErrorCode.of(row.error_code))
     total, usable = (None if number < 0 else number for number in (row.total_bytes, row.usable_bytes))
     return LogDir(row.log_dir, error, total, usable, replicas)

@@ -8,7 +8,7 @@ from typing import Final
 
 from aioprod._authorization_errors import Right
 from aioprod.admin.configs import kafka_text
-from aioprod.calls.any_broker import Outcome, Purpose, request_for_each
+from aioprod.calls.any_broker import FailureWording, ItemResult, request_for_each
 from aioprod.calls.session import Session, check_topic_name
 from aioprod.cluster import Node, PartitionInfo
 from aioprod.cluster.topic_metadata import NodeTable, partitions_of
@@ -85,16 +85,16 @@ async def create_topics(
         ]
         return CreateTopicsRequest(topics=tuple(rows), timeout_ms=round(timeout * 1000))
 
-    def outcomes(response: CreateTopicsResponse) -> dict[str, Outcome]:
+    def results(response: CreateTopicsResponse) -> dict[str, ItemResult]:
         return _outcomes(response.topics)
 
-    def purpose(name: str) -> Purpose:
-        return Purpose(f"Topic {name!r} could not be created", [Right("CREATE", "topic", name)], _CREATE_ANY)
+    def wording(name: str) -> FailureWording:
+        return FailureWording(f"Topic {name!r} could not be created", [Right("CREATE", "topic", name)], _CREATE_ANY)
 
     def request(names: Sequence[str]) -> ByVersion[CreateTopicsResponse]:
         return ByVersion(CreateTopicsRequest, partial(build, names))
 
-    failures = await request_for_each(session, counts, request, outcomes, purpose, deadline)
+    failures = await request_for_each(session, counts, request, results, wording, deadline)
     if exists_ok:
         failures = {name: error for name, error in failures.items() if not isinstance(error, TopicExistsError)}
     for name in [name for name in counts if name not in failures]:
@@ -115,14 +115,14 @@ async def delete_topics(
     def build(some: Sequence[str]) -> DeleteByName:
         return DeleteByName(topic_names=tuple(some), timeout_ms=round(timeout * 1000))
 
-    def outcomes(response: DeleteTopicsResponse) -> dict[str, Outcome]:
+    def results(response: DeleteTopicsResponse) -> dict[str, ItemResult]:
         return _outcomes(response.responses)
 
-    def purpose(name: str) -> Purpose:
-        return Purpose(f"Topic {name!r} could not be deleted", [Right("DELETE", "topic", name)])
+    def wording(name: str) -> FailureWording:
+        return FailureWording(f"Topic {name!r} could not be deleted", [Right("DELETE", "topic", name)])
 
     deadline = session.clock() + timeout
-    failures = await request_for_each(session, names, build, outcomes, purpose, deadline)
+    failures = await request_for_each(session, names, build, results, wording, deadline)
     if missing_ok:
         failures = {name: error for name, error in failures.items() if not isinstance(error, UnknownTopicError)}
     return failures
@@ -137,13 +137,13 @@ async def grow_topic(session: Session, topic: str, count: int, timeout: float) -
         rows = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name in names]
         return CreatePartitionsRequest(topics=tuple(rows), timeout_ms=round(timeout * 1000))
 
-    def outcomes(response: CreatePartitionsResponse) -> dict[str, Outcome]:
+    def results(response: CreatePartitionsResponse) -> dict[str, ItemResult]:
         return _outcomes(response.results)
 
-    def purpose(name: str) -> Purpose:
-        return Purpose(f"Topic {name!r} could not get more partitions", [Right("ALTER", "topic", name)])
+    def wording(name: str) -> FailureWording:
+        return FailureWording(f"Topic {name!r} could not get more partitions", [Right("ALTER", "topic", name)])
 
-    failures = await request_for_each(session, [topic], build, outcomes, purpose, deadline)
+    failures = await request_for_each(session, [topic], build, results, wording, deadline)
     for failure in failures.values():
         raise failure
     await session.wait_for_leaders(topic, deadline, count=count)
@@ -161,5 +161,5 @@ def described_topics(response: MetadataResponse, *, internal: bool) -> dict[str,
 
 def _outcomes(
     rows: Iterable[CreatableTopicResult | DeletableTopicResult | CreatePartitionsTopicResult],
-) -> dict[str, Outcome]:
-    return {row.name or "": Outcome(ErrorCode.of(row.error_code), row.error_message) for row in rows}
+) -> dict[str, ItemResult]:
+    return {row.name or "": ItemResult(ErrorCode.of(row.error_code), row.error_message) for row in rows}

@@ -17,35 +17,37 @@ from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.messages.negotiation import ByVersion
 from aioprod.wire.schema import Request, Response
 
-__all__ = ["Outcome", "Purpose", "all_topics", "request_any_broker", "request_for_each"]
+__all__ = ["FailureWording", "ItemResult", "all_topics", "request_any_broker", "request_for_each"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
 _MAYBE_DONE: Final = "An earlier try of this call had no clear response: it may have done what the broker rejected now."
 
 
-class Outcome(NamedTuple):
-    """The error code and message of a broker for one item of a request."""
+class ItemResult(NamedTuple):
+    """What a broker answered for one item of a request, such as one topic: error code (NONE if it is done), message."""
 
     code: ErrorCode | int
     message: str | None = None
 
 
-class Purpose(NamedTuple):
-    """What a request is for: the sentence (without its stop) that it failed, the rights that it needs, and a right that
-    serves `instead`."""
+class FailureWording(NamedTuple):
+    """How the error of a request that failed is worded."""
 
     failure: str
+    """The sentence that it failed, without its stop."""
     rights: Sequence[Right] = ()
+    """The rights that the request needs."""
     instead: str | None = None
+    """Another right that would do, in words."""
 
 
 async def request_for_each(
     session: Session,
     topics: Iterable[str],
     build: Callable[[Sequence[str]], Request[ResponseT] | ByVersion[ResponseT]],
-    outcomes: Callable[[ResponseT], Mapping[str, Outcome]],
-    purpose: Callable[[str], Purpose],
+    results: Callable[[ResponseT], Mapping[str, ItemResult]],
+    wording: Callable[[str], FailureWording],
     deadline: float,
     *,
     node_id: int | None = None,
@@ -55,7 +57,7 @@ async def request_for_each(
     `node_id`: the only broker to use. Errors that may pass are retried until `deadline` (monotonic seconds). Raises
     what `Client.request` raises, but for BrokerConnectionError.
     """
-    pending = _Tries(session, topics, purpose, node_id)
+    pending = _Tries(session, topics, wording, node_id)
     patience_s = session.config.request_timeout_ms / 1000
     tries = 0
     while pending.left and (left_s := deadline - session.clock()) > 0.0:
@@ -65,7 +67,7 @@ async def request_for_each(
         except BrokerConnectionError as error:
             pending.request_failed(error, was_cut_off=left_s <= patience_s)
         else:
-            pending.response_received(outcomes(response))
+            pending.response_received(results(response))
         if pending.left:
             await asyncio.sleep(min(session.backoff_s(tries), left_s))
             tries += 1
@@ -76,8 +78,8 @@ async def request_for_each(
 async def request_any_broker(
     session: Session,
     request: Request[ResponseT] | ByVersion[ResponseT],
-    outcome: Callable[[ResponseT], Outcome],
-    purpose: Purpose,
+    result: Callable[[ResponseT], ItemResult],
+    wording: FailureWording,
     deadline: float,
     *,
     node_id: int | None = None,
@@ -85,12 +87,12 @@ async def request_any_broker(
     """The response to a request that is not for single topics; raises its error, and what `request_for_each` raises."""
     responses: list[ResponseT] = []
 
-    def outcomes(response: ResponseT) -> dict[str, Outcome]:
+    def results(response: ResponseT) -> dict[str, ItemResult]:
         responses.append(response)
-        return {"": outcome(response)}
+        return {"": result(response)}
 
     failures = await request_for_each(
-        session, [""], lambda _: request, outcomes, lambda _: purpose, deadline, node_id=node_id
+        session, [""], lambda _: request, results, lambda _: wording, deadline, node_id=node_id
     )
     for failure in failures.values():
         raise failure
@@ -100,9 +102,9 @@ async def request_any_broker(
 async def all_topics(session: Session, deadline: float) -> MetadataResponse:
     """All topics that this client may describe, with their partitions; raises RequestTimedOutError."""
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    purpose = Purpose("The topics could not be listed")
+    wording = FailureWording("The topics could not be listed")
     return await request_any_broker(
-        session, request, lambda response: Outcome(ErrorCode.of(response.error_code)), purpose, deadline
+        session, request, lambda response: ItemResult(ErrorCode.of(response.error_code)), wording, deadline
     )
 
 
@@ -110,13 +112,13 @@ class _Tries:
     """The topics that are not done yet, with their last errors, and the failures."""
 
     def __init__(
-        self, session: Session, topics: Iterable[str], purpose: Callable[[str], Purpose], node_id: int | None
+        self, session: Session, topics: Iterable[str], wording: Callable[[str], FailureWording], node_id: int | None
     ) -> None:
         self.left: dict[str, AioprodError | None] = dict.fromkeys(topics)
         self.failures: dict[str, AioprodError] = {}
         self.node_id = self._only = node_id
         self._session = session
-        self._purpose_of = purpose
+        self._wording_of = wording
         self._maybe_done: set[str] = set()
 
     def request_failed(self, error: BrokerConnectionError, *, was_cut_off: bool) -> None:
@@ -126,24 +128,24 @@ class _Tries:
         self._maybe_done.update(self.left)
         self.node_id = self._only
 
-    def response_received(self, outcomes: Mapping[str, Outcome]) -> None:
+    def response_received(self, results: Mapping[str, ItemResult]) -> None:
         """Note which topics are done and which failed; the others are left for another try."""
         self.node_id = self._only
         for topic, last_error in list(self.left.items()):
-            outcome = outcomes.get(topic)
-            if outcome is None:
+            result = results.get(topic)
+            if result is None:
                 self._fail(topic, ProtocolError(f"The broker's response does not contain topic {topic!r}."))
-            elif outcome.code == ErrorCode.NONE:
+            elif result.code == ErrorCode.NONE:
                 del self.left[topic]
             else:
-                self._rejected(topic, outcome, last_error)
+                self._rejected(topic, result, last_error)
 
-    def _rejected(self, topic: str, outcome: Outcome, last_error: AioprodError | None) -> None:
-        code, message = outcome
-        purpose = self._purpose_of(topic)
+    def _rejected(self, topic: str, result: ItemResult, last_error: AioprodError | None) -> None:
+        code, message = result
+        wording = self._wording_of(topic)
         # Kafka's own message speaks of "this server", which is any broker here.
         message = "there is no such topic" if code in UNKNOWN_TOPIC_CODES else message
-        error = broker_error(purpose.failure, code, purpose.rights, said=message, instead=purpose.instead)
+        error = broker_error(wording.failure, code, wording.rights, message=message, instead=wording.instead)
         if code in UNKNOWN_TOPIC_CODES or not isinstance(code, ErrorCode) or not code.retriable:
             error.hint = error.hint or (_MAYBE_DONE if topic in self._maybe_done else None)
             error.__cause__ = last_error
@@ -162,7 +164,7 @@ class _Tries:
     def time_out(self) -> None:
         """Fail the remaining topics: there is no time for another try."""
         for topic, last_error in list(self.left.items()):
-            failure = self._purpose_of(topic).failure
+            failure = self._wording_of(topic).failure
             last = "." if last_error is None else f": {last_error.message.removeprefix(f'{failure}: ')}"
             error = RequestTimedOutError(f"{failure} in time{last}")
             error.__cause__ = last_error

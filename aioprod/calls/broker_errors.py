@@ -30,26 +30,26 @@ def broker_error(
     code: ErrorCode | int,
     rights: Iterable[Right] = (),
     *,
-    said: str | None = None,
+    message: str | None = None,
     instead: str | None = None,
 ) -> AioprodError:
     """The exception for the operation `what` (a sentence without its full stop) that failed with `code`.
 
     The class is AuthorizationError, UnknownTopicError, InvalidTopicError or TopicExistsError where the code is one of
-    theirs, else BrokerError. `said` is the broker's own error message, `rights` are the ACLs that the operation needs,
+    theirs, else BrokerError. `message` is the broker's own, `rights` are the ACLs that the operation needs,
     and `instead` is one that suffices too.
     """
-    answered = f"{what}: the broker answered {ErrorCode.said(code)}."
+    answered = f"{what}: the broker answered {ErrorCode.name_of(code)}."
     if denied := authorization_error(answered, code, rights, instead=instead):
         return denied
-    message = f"{what}: {said.rstrip('.')}." if said else answered
+    text = f"{what}: {message.rstrip('.')}." if message else answered
     if code in UNKNOWN_TOPIC_CODES:
-        return UnknownTopicError(message)
+        return UnknownTopicError(text)
     if code == ErrorCode.TOPIC_ALREADY_EXISTS:
-        return TopicExistsError(message, code=code)
+        return TopicExistsError(text, code=code)
     if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-        return InvalidTopicError(message)
-    return BrokerError(message, code=code)
+        return InvalidTopicError(text)
+    return BrokerError(text, code=code)
 
 
 def prefer_specific_error(before: AioprodError | None, error: AioprodError, *, was_cut_off: bool) -> AioprodError:

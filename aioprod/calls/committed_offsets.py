@@ -147,7 +147,7 @@ def group_error(what: str, code: ErrorCode | int, rights: Iterable[Right], hint:
 
     `rights` are those that the request needs.
     """
-    text = f"{what}: its coordinator answered {ErrorCode.said(code)}."
+    text = f"{what}: its coordinator answered {ErrorCode.name_of(code)}."
     return authorization_error(text, code, rights) or BrokerError(text, code=code, hint=hint)
 
 

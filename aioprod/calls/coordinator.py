@@ -232,7 +232,7 @@ class Coordinator:
         if isinstance(known, ErrorCode) and known.retriable:
             return None
         text = f"The coordinator of {self._subject} could not be found: "
-        answered = f"the broker answered {ErrorCode.said(known)}"
+        answered = f"the broker answered {ErrorCode.name_of(known)}"
         resource_type, then = _RIGHTS[self._key_type]
         rights = [Right("DESCRIBE", resource_type, self.key), Right(then, resource_type, self.key)]
         failure = f"{text}{(said or answered).rstrip('.')}."

@@ -240,7 +240,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
 
     def rejected(self, one: PartitionT, code: ErrorCode | int) -> None:
         """The leader answered with an error code: raise its error unless a retry may help."""
-        self.retry_later(one, BrokerError(f"its leader answered {ErrorCode.said(code)}.", code=code))
+        self.retry_later(one, BrokerError(f"its leader answered {ErrorCode.name_of(code)}.", code=code))
         may_pass = isinstance(code, ErrorCode) and code.retriable
         if not may_pass and not (self._patient and ErrorCode.is_unclear(code)):
             what = f"Partition {one.tp.partition} of topic {one.tp.topic!r} could not be {self._purpose}"

@@ -217,7 +217,7 @@ class Session(ClientListener):
         metadata = self._refresh_topic(topic)
         while True:
             code = metadata.topic_error(topic) or ErrorCode.NONE
-            text = f"Topic {topic!r} was created, but this client may not describe it ({ErrorCode.said(code)})."
+            text = f"Topic {topic!r} was created, but this client may not describe it ({ErrorCode.name_of(code)})."
             if denied := authorization_error(text, code, [Right("DESCRIBE", "topic", topic)]):
                 metadata.forget_topic(topic)
                 raise denied

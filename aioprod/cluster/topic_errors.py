@@ -31,7 +31,8 @@ def topic_error(metadata: Metadata, topic: str, now: float, *, to_write: bool) -
     """
     code = metadata.topic_error(topic) or ErrorCode.NONE
     denied = authorization_error(
-        f"Topic {topic!r} does not exist, or this client may not describe it: {ErrorCode.said(code)} stands for both.",
+        f"Topic {topic!r} does not exist, or this client may not describe it: "
+        f"{ErrorCode.name_of(code)} stands for both.",
         code,
         [Right("DESCRIBE", "topic", topic), Right("WRITE" if to_write else "READ", "topic", topic)],
     )

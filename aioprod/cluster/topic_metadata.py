@@ -220,7 +220,7 @@ def response_error(response: MetadataResponse, unusable: Mapping[int, str]) -> A
     """Why the whole response is invalid, None if it is valid."""
     code = ErrorCode.of(response.error_code)
     if code != ErrorCode.NONE:
-        return BrokerError(f"A broker answered Metadata with {ErrorCode.said(code)}.", code=code)
+        return BrokerError(f"A broker answered Metadata with {ErrorCode.name_of(code)}.", code=code)
     if not response.brokers:
         return ProtocolError("A broker described the cluster without naming a single broker: it may still be starting.")
     if all(row.node_id in unusable for row in response.brokers):

@@ -36,7 +36,12 @@ class ClientConfig(SecurityConfig):
         importance=MEDIUM,
         doc="The name of this client in the brokers' logs, quotas and metrics. Empty: one is made up.",
     )
-    client_rack: str = text("", importance=LOW, doc="Where this client is, in the words of the brokers' `broker.rack`.")
+    client_rack: str = text(
+        "",
+        importance=LOW,
+        doc="Where this client is, in the words of the brokers' `broker.rack`. Only members of groups use it: it is "
+        "known here for files that several clients share.",
+    )
     client_dns_lookup: str = choice(
         "use_all_dns_ips",
         ["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"],
@@ -130,7 +135,8 @@ class ClientConfig(SecurityConfig):
         built=(False,),
         later="the check of the cluster's id is not built yet.",
         importance=LOW,
-        doc="Reject brokers that belong to another cluster than the first one. Java's default is true.",
+        doc="Reject brokers that belong to another cluster than the first one. Java's default is true: the setting is "
+        "known for files that turn it off.",
     )
     metric_reporters: tuple[Any, ...] = instances(
         "reporter",
@@ -155,7 +161,7 @@ class ClientConfig(SecurityConfig):
         built=(2,),
         later="metrics here cover the whole life of a client, so there are no samples to keep.",
         importance=LOW,
-        doc="Known for the sake of Java's configuration files; metrics here cover the whole life of a client.",
+        doc="Known for files of Java's clients that spell out the default.",
     )
     metrics_recording_level: str = choice(
         "INFO",
@@ -163,14 +169,15 @@ class ClientConfig(SecurityConfig):
         built=("INFO",),
         later="there are no further metrics at other levels.",
         importance=LOW,
-        doc="Known for the sake of Java's configuration files; there is one level here.",
+        doc="Known for files of Java's clients that spell out the default.",
     )
     enable_metrics_push: bool = boolean(
         False,
         built=(False,),
         later="pushing metrics to the brokers is not built yet.",
         importance=LOW,
-        doc="Send metrics to brokers that subscribe to them (KIP-714). Java's default is true.",
+        doc="Send metrics to brokers that subscribe to them (KIP-714). Java's default is true: the setting is known "
+        "for files that turn it off.",
     )
 
     def _adjustments(self) -> Mapping[str, object]:

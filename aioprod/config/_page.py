@@ -17,7 +17,7 @@ _INTRODUCTION: Final = """\
 <!-- Made by `make generate`. Edit the table in aioprod/config/. -->
 # Configuration
 
-Settings have the names, defaults and ranges of Java's producer. They are given in any of these ways:
+Settings have the names, defaults and ranges of Java's producer. Give them in any of these ways:
 
 <!-- not run: it shows the ways only; tests/test_config.py tries each of them. -->
 ```python
@@ -26,30 +26,64 @@ Producer(config={"bootstrap.servers": "localhost:9092", "linger.ms": 20})
 Producer(config=ProducerConfig.from_properties("producer.properties"))
 ```
 
-A name is spelled with dots, as in Java, or with underscores. An unknown name, an invalid value, or a setting that this
-version does not support yet raises `ConfigError`. A properties file may hold settings of other Kafka clients and of
-the Schema Registry, as clients share such files: these are left out, and named in the log. Strings that look like the
-type are accepted, as they come from properties files. Times are in milliseconds, sizes in bytes.
+Times are in milliseconds, sizes in bytes.
+"""
 
-Type checkers and editors know each option with its type, for all clients: `Producer("localhost:9092", linger=5)` and
-`linger_ms="abc"` are errors to mypy. Values that a program reads from elsewhere go into `config=`, where any string is
-checked at run time. A function that hands options on declares them as `**options: Unpack[ProducerOptions]`, from
-`aioprod.options`.
+_FIRST: Final = """\
+## What to set first
 
-`python -m aioprod.config --check FILE` says how a properties file is understood, without its secrets.
+All settings but `bootstrap.servers` have a default that fits most programs. These are the ones that programs set most
+often; links lead to the whole description.
+"""
+
+_FIRST_SETTINGS: Final = {
+    "bootstrap.servers": "Always: one or several brokers, as `host:port`. The client learns the others from them.",
+    "client.id": "Always in production: logs, metrics and quotas name a client by it.",
+    "security.protocol": "The cluster requires TLS or a log-in: see [TLS and log-ins](security.md).",
+    "sasl.mechanism": "The cluster requires a log-in, with `sasl.username` and `sasl.password` for example.",
+    "delivery.timeout.ms": "A user waits for the result: 5,000 in a web service, with a `request.timeout.ms` of 3,000.",
+    "max.block.ms": "A start without Kafka has to fail soon: 5,000 in a service.",
+    "close.timeout.ms": "A shutdown has a limit: 8,000 in a pod of Kubernetes.",
+    "compression.type": "Traffic or disks cost money, or throughput matters: `zstd` or `lz4`.",
+    "linger.ms": "Batches stay small under load: 20 to 50. See [Tuning](guides/tuning.md).",
+    "batch.size": "Throughput matters: 131,072 or more.",
+    "buffer.memory": "`BufferFullError` is raised, or a longer pause of the brokers has to be bridged.",
+    "value.serializer": "Values are not bytes: `JsonSerializer()`, or one for a [registry](schema-registry.md).",
+    "transactional.id": "Records have to be stored together or not at all: see [Transactions](transactions.md).",
+}
+"""What a newcomer sets -> when, and to what."""
+
+_REFERENCE: Final = """\
+## Names and values
+
+A name is spelled with dots, as in Java, or with underscores. An unknown name, an invalid value, or a setting that
+aioprod does not support raises `ConfigError`. Strings that look like the type are accepted, as they come from
+properties files.
+
+Clients share properties files, so a file may have settings of other Kafka clients and of the Schema Registry. They are
+left out, and the log names them. `python -m aioprod.config --check FILE` shows how a file is understood, without its
+secrets.
+
+Type checkers know each option with its type, for all clients: `Producer("localhost:9092", linger=5)` and
+`linger_ms="abc"` are errors to mypy. If a program reads a value from elsewhere, put it into `config=`, which takes any
+string and checks it at run time. A function that passes options on declares them as
+`**options: Unpack[ProducerOptions]`, from `aioprod.options`.
+
+The tables below have the settings of a producer, and those of all clients. Members have [more](groups.md#settings), and
+so have [readers](reader.md#settings) and [`Admin`](admin.md#settings).
 """
 
 _RULES: Final = """\
 ## Settings that depend on each other
 
-A default changes where it contradicts a given setting; two given settings that contradict each other raise
-`ConfigError`.
+If you give a setting that contradicts a default, the default changes. If you give two settings that contradict each
+other, they raise `ConfigError`.
 
-- `delivery.timeout.ms` is at least `linger.ms` + `request.timeout.ms`: its default is raised as needed, and a lower one
-  that was given lowers the defaults of these two. (Java raises an error there.)
-- `enable.idempotence` needs `acks=all` and `retries` of at least 1: other values of these switch it off unless it was
-  given. More than 5 `max.in.flight.requests.per.connection` raise an error even then, as in Java since 4.0: set
-  `enable.idempotence=false` yourself.
+- `delivery.timeout.ms` is at least `linger.ms` + `request.timeout.ms`. Its default is raised as needed. If you give a
+  lower one, the defaults of the other two are lowered. (Java raises an error instead.)
+- `enable.idempotence` needs `acks=all` and `retries` of at least 1. Other values of these switch it off, or contradict
+  it if you gave it, too. More than 5 `max.in.flight.requests.per.connection` raise an error in any case, as in Java
+  since 4.0: set `enable.idempotence=false` yourself.
 - `reconnect.backoff.ms` given alone sets `reconnect.backoff.max.ms` to the same value.
 - Each of `reconnect.backoff.ms`, `retry.backoff.ms` and `socket.connection.setup.timeout.ms` is at most its `….max.ms`.
 - `batch.size` is at most `buffer.memory`; its default is lowered to `buffer.memory` and `max.request.size` as needed.
@@ -58,9 +92,9 @@ A default changes where it contradicts a given setting; two given settings that 
 _CLASSES: Final = """\
 ## Classes
 
-Serializers, partitioners, interceptors and reporters are given as an object, a class, or a name:
-`"package.module:Class"`, `"package.module.Class"`, or one of those below. A class is created without arguments. An
-object that has the method gets `configure(config)`, a serializer `configure(config, is_key=…)`, and `close()` when the
+Give serializers, partitioners, interceptors and reporters as an object, a class, or a name: `"package.module:Class"`,
+`"package.module.Class"`, or one of those below. A class is created without arguments. If the object has a method
+`configure`, it is called with the config (and `is_key=…` for a serializer). If it has `close`, that is called when the
 producer closes. A serializer and a partitioner may also be a plain function.
 """
 
@@ -79,6 +113,8 @@ def reference_page() -> str:
     producer = {name: setting for name, setting in settings_of(ProducerConfig).items() if name not in client}
     parts = [
         _INTRODUCTION,
+        _FIRST + "\n" + _table(["setting", "default", "set it when"], _first_settings()),
+        _REFERENCE,
         "## Producer\n\n" + _settings_table(producer),
         "## Connections, metadata, metrics\n\n" + _settings_table(client),
         _RULES,
@@ -106,6 +142,14 @@ def _other_names(*roles: Role) -> Iterator[list[str]]:
             if name not in seen:
                 seen.add(name)
                 yield [f"`{name}`", here if " " in here else f"`{here}`"]
+
+
+def _first_settings() -> Iterator[list[str]]:
+    client, every = settings_of(ClientConfig), settings_of(ProducerConfig)
+    for name, when in _FIRST_SETTINGS.items():
+        key = name.replace(".", "_")
+        section = "connections-metadata-metrics" if key in client else "producer"
+        yield [f"[`{name}`](#{section})", _shown(every[key].default), when]
 
 
 def _settings_table(settings: Mapping[str, Setting]) -> str:

@@ -161,7 +161,8 @@ class ProducerConfig(ClientConfig):
         built=(False,),
         later="preferring the leaders of a rack is not built yet.",
         importance=LOW,
-        doc="The built-in partitioner prefers leaders in `client.rack` (KIP-1123).",
+        doc="The built-in partitioner prefers leaders in `client.rack` (KIP-1123). Known for files of Java's producers "
+        "that spell out the default.",
     )
     interceptor_classes: tuple[Any, ...] = instances(
         "interceptor",
@@ -198,7 +199,8 @@ class ProducerConfig(ClientConfig):
         built=(False,),
         later="two-phase commit is not built yet.",
         importance=LOW,
-        doc="An outside coordinator decides whether a transaction is committed (KIP-939).",
+        doc="An outside coordinator decides whether a transaction is committed (KIP-939). Known for files of Java's "
+        "producers that spell out the default.",
     )
 
     def _adjustments(self) -> Mapping[str, object]:

@@ -65,7 +65,7 @@ def member_error(
     """
     reason, hint = _REASONS.get(code, (broker_message, None)) if isinstance(code, ErrorCode) else (broker_message, None)
     what = f"A member of group {group_id!r} could not {purpose}: "
-    name = ErrorCode.said(code)
+    name = ErrorCode.name_of(code)
     rights = [Right("READ", "group", group_id)]
     rights += [Right(operation, "topic", topic) for operation in ("DESCRIBE", "READ") for topic in sorted(topics)]
     if denied := authorization_error(f"{what}the coordinator answered {name}.", code, rights):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aioprod.calls.any_broker import Outcome, Purpose, request_any_broker
+from aioprod.calls.any_broker import FailureWording, ItemResult, request_any_broker
 from aioprod.calls.session import Session
 from aioprod.errors import ErrorCode
 from aioprod.messages import ListGroupsRequest, ListGroupsResponse
@@ -41,9 +41,9 @@ async def listed_groups(session: Session, deadline: float) -> list[GroupListing]
 
 
 async def _of_broker(session: Session, node_id: int, deadline: float) -> ListGroupsResponse:
-    purpose = Purpose(f"The groups of broker {node_id} could not be listed")
+    wording = FailureWording(f"The groups of broker {node_id} could not be listed")
 
-    def outcome(response: ListGroupsResponse) -> Outcome:
-        return Outcome(ErrorCode.of(response.error_code))
+    def result(response: ListGroupsResponse) -> ItemResult:
+        return ItemResult(ErrorCode.of(response.error_code))
 
-    return await request_any_broker(session, ListGroupsRequest(), outcome, purpose, deadline, node_id=node_id)
+    return await request_any_broker(session, ListGroupsRequest(), result, wording, deadline, node_id=node_id)

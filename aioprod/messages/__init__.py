@@ -1,8 +1,8 @@
-"""Every request and response that aioprod speaks, declared once each, with the versions of Kafka 4.3.
+"""Every request and response that aioprod sends or answers, declared once each, with the versions of Kafka 4.4.
 
 Structs within a message are in the module of their API. That is imported when a message of it is used first: a
-producer needs five of them. Some APIs are declared for programs of users: no client of aioprod sends DescribeCluster,
-AlterConfigs, DeleteGroups, OffsetDelete or the two of telemetry (KIP-714).
+producer needs five of them. No client of aioprod sends AlterConfigs, DeleteGroups or OffsetDelete: fake brokers answer
+them to the admin clients of others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from aioprod.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
     from aioprod.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
     from aioprod.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-    from aioprod.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
     from aioprod.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
     from aioprod.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
     from aioprod.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -32,10 +31,6 @@ if TYPE_CHECKING:
     from aioprod.messages.end_txn import EndTxnRequest, EndTxnResponse
     from aioprod.messages.fetch import FetchRequest, FetchResponse
     from aioprod.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-    from aioprod.messages.get_telemetry_subscriptions import (
-        GetTelemetrySubscriptionsRequest,
-        GetTelemetrySubscriptionsResponse,
-    )
     from aioprod.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
     from aioprod.messages.incremental_alter_configs import (
         IncrementalAlterConfigsRequest,
@@ -51,7 +46,6 @@ if TYPE_CHECKING:
     from aioprod.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
     from aioprod.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
     from aioprod.messages.produce import ProduceRequest, ProduceResponse
-    from aioprod.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
     from aioprod.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
     from aioprod.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
     from aioprod.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -80,8 +74,6 @@ __all__ = [
     "DeleteRecordsResponse",
     "DeleteTopicsRequest",
     "DeleteTopicsResponse",
-    "DescribeClusterRequest",
-    "DescribeClusterResponse",
     "DescribeConfigsRequest",
     "DescribeConfigsResponse",
     "DescribeGroupsRequest",
@@ -96,8 +88,6 @@ __all__ = [
     "FetchResponse",
     "FindCoordinatorRequest",
     "FindCoordinatorResponse",
-    "GetTelemetrySubscriptionsRequest",
-    "GetTelemetrySubscriptionsResponse",
     "HeartbeatRequest",
     "HeartbeatResponse",
     "IncrementalAlterConfigsRequest",
@@ -122,8 +112,6 @@ __all__ = [
     "OffsetFetchResponse",
     "ProduceRequest",
     "ProduceResponse",
-    "PushTelemetryRequest",
-    "PushTelemetryResponse",
     "SaslAuthenticateRequest",
     "SaslAuthenticateResponse",
     "SaslHandshakeRequest",

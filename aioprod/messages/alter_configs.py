@@ -1,6 +1,7 @@
 """AlterConfigs (key 33): replace all settings of topics and brokers; those that are not named get their defaults.
 
-Versions: 2 flexible.
+Fake brokers answer it to admin clients that don't have IncrementalAlterConfigs, which aioprod sends. Versions: 2
+flexible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""OffsetDelete (key 47, KIP-496): delete committed offsets of a group, of partitions that no member reads."""
+"""OffsetDelete (key 47, KIP-496): delete committed offsets of a group, of partitions that no member reads.
+
+Fake brokers answer it to admin clients of others.
+"""
 
 from __future__ import annotations
 

@@ -24,16 +24,16 @@ cdef class Histogram:
     cdef public object listener
     cdef readonly long long count
     cdef readonly double total, max
-    cdef list _usual
+    cdef long long[::1] _usual
+    cdef long long _zeros
     cdef dict _rare
-    cdef long long _bucket, _in_bucket
     cdef int _low, _high
 
     @cython.locals(bucket="long long")
     cpdef void record(self, double value, long long count=*) except *
     cpdef void add(self, Histogram other) except *
     @cython.locals(bucket="long long")
-    cdef void _count_bucket(self) except *
+    cdef void _count(self, long long bucket, long long count) except *
     cdef list _buckets(self)
 
 

@@ -7,6 +7,7 @@ over the time between them.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable
 from typing import Protocol
 
@@ -18,7 +19,7 @@ __all__ = ["Counter", "Gauge", "Histogram", "Instrument"]
 BUCKETS_PER_DOUBLING = 32
 LOWEST = -10 * BUCKETS_PER_DOUBLING
 HIGHEST = 24 * BUCKETS_PER_DOUBLING
-"""The buckets that are counted in a list: from a microsecond in ms to 16 MB. The others, rare ones, are in a dict."""
+"""The buckets that are counted in an array: from a microsecond in ms to 16 MB. The others, rare ones, are in a dict."""
 BUCKET_OF_ZERO = -1_000_000
 """No other float is so many buckets below 1."""
 
@@ -118,12 +119,11 @@ class Histogram:
     """
 
     __slots__ = (
-        "_bucket",
         "_high",
-        "_in_bucket",
         "_low",
         "_rare",
         "_usual",
+        "_zeros",
         "count",
         "doc",
         "listener",
@@ -153,11 +153,9 @@ class Histogram:
         self.max = 0.0
         self._low = low
         self._high = high
-        self._usual: list[int] = []
+        self._zeros = 0
+        self._usual: array[int] | None = None
         self._rare: dict[int, int] = {}
-        # Values in a row are often in the same bucket: they are counted here first.
-        self._bucket = BUCKET_OF_ZERO
-        self._in_bucket = 0
 
     def record(self, value: float, count: int = 1) -> None:
         """Take a value, not negative, `count` times, in constant time."""
@@ -167,10 +165,10 @@ class Histogram:
             self.max = value
         # Rounded up: a bucket includes its upper bound.
         bucket = native.whole(math.ceil(math.log2(value) * BUCKETS_PER_DOUBLING)) if value > 0 else BUCKET_OF_ZERO
-        if bucket != self._bucket:
-            self._count_bucket()
-            self._bucket = bucket
-        self._in_bucket += count
+        if LOWEST <= bucket < HIGHEST and self._usual is not None:
+            self._usual[bucket - LOWEST] += count
+        else:
+            self._count(bucket, count)
         if self.listener is not None:
             for _ in range(count):
                 self.listener(value)
@@ -181,25 +179,27 @@ class Histogram:
         self.total += other.total
         self.max = max(self.max, other.max)
         for bucket, count in other._buckets():
-            self._count_bucket()
-            self._bucket = bucket
-            self._in_bucket = count
+            self._count(bucket, count)
 
-    def _count_bucket(self) -> None:
-        bucket = self._bucket
-        if LOWEST <= bucket < HIGHEST:
-            if not self._usual:
-                self._usual = [0] * (HIGHEST - LOWEST)
-            self._usual[bucket - LOWEST] += self._in_bucket
+    def _count(self, bucket: int, count: int) -> None:
+        if bucket == BUCKET_OF_ZERO:
+            self._zeros += count
+        elif LOWEST <= bucket < HIGHEST:
+            if self._usual is None:
+                self._usual = array("q", bytes(8 * (HIGHEST - LOWEST)))
+            self._usual[bucket - LOWEST] += count
         else:
-            self._rare[bucket] = self._rare.get(bucket, 0) + self._in_bucket
-        self._in_bucket = 0
+            self._rare[bucket] = self._rare.get(bucket, 0) + count
 
     def _buckets(self) -> list[tuple[int, int]]:
         """The buckets that have values, with their number, in ascending order."""
-        self._count_bucket()
-        usual = [(at + LOWEST, count) for at, count in enumerate(self._usual) if count]
-        return sorted([*usual, *self._rare.items()]) if self._rare else usual
+        found = list(self._rare.items())
+        if self._zeros:
+            found.append((BUCKET_OF_ZERO, self._zeros))
+        if self._usual is not None:
+            found += [(at + LOWEST, count) for at, count in enumerate(self._usual) if count]
+        found.sort()
+        return found
 
     @property
     def average(self) -> float:

@@ -78,11 +78,11 @@ class ProducerMetrics(Metrics):
         self._define_waits()
 
     def _define_records(self) -> None:
-        self.record_send_total = self.counter(
+        self.total(
             "record_send_total", "Records put into produce requests, those of a retried batch each time."
-        )
-        self.byte_total = self.counter(
-            "byte_total", "Bytes of batches in produce requests, after compression.", unit=BYTES
+        ).observe(self.topics.records)
+        self.total("byte_total", "Bytes of batches in produce requests, after compression.", BYTES).observe(
+            self.topics.bytes
         )
         self.record_retry_total = self.counter("record_retry_total", "Records of batches that were retried.")
         self.record_error_total = self.counter("record_error_total", "Accepted records that ended in an error.")
@@ -90,8 +90,11 @@ class ProducerMetrics(Metrics):
             "batch_split_total", "Batches split because a broker found them too large."
         )
         self.batch_size = self.histogram("batch_size", "Bytes of a batch as sent, after compression.", **_SIZES)
-        self.record_size_avg = self.gauge(
-            "record_size_avg", "Mean size of the records in requests, before compression.", lambda: None, BYTES
+        self.gauge(
+            "record_size_avg",
+            "Mean size of the records in requests, before compression.",
+            self.topics.record_size,
+            BYTES,
         )
         self.records_per_request = self.histogram("records_per_request", "Records in a produce request.", ("avg",))
         self.compression_rate = self.histogram(

@@ -7,7 +7,6 @@ cdef class TopicMeter:
 
     cpdef void retried(self, long long records) except *
     cpdef void failed(self, long long records) except *
-    cpdef void sent(self, long long records, long long size, long long size_uncompressed) except *
 
 
 @cython.final
@@ -17,3 +16,5 @@ cdef class TopicMeters:
     cdef Py_ssize_t _topics_max
 
     cpdef TopicMeter of(self, str topic)
+    @cython.locals(meter=TopicMeter)
+    cpdef void sent(self, str topic, long long records, long long size, long long size_uncompressed) except *

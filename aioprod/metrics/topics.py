@@ -17,12 +17,6 @@ class TopicMeter:
         self.retries = 0
         self.errors = 0
 
-    def sent(self, records: int, size: int, size_uncompressed: int) -> None:
-        """A batch is in a request."""
-        self.records += records
-        self.bytes += size
-        self.bytes_uncompressed += size_uncompressed
-
     def retried(self, records: int) -> None:
         """A batch will be sent again."""
         self.retries += records
@@ -49,8 +43,27 @@ class TopicMeters:
             self.by_topic[topic] = meter = TopicMeter()
         return meter
 
+    def sent(self, topic: str, records: int, size: int, size_uncompressed: int) -> None:
+        """A batch of a topic is in a request."""
+        meter = self.by_topic.get(topic)
+        if meter is None:
+            meter = self.of(topic)
+        meter.records += records
+        meter.bytes += size
+        meter.bytes_uncompressed += size_uncompressed
+
+    def records(self) -> int:
+        """The records sent."""
+        return sum(meter.records for meter in self._all())
+
+    def bytes(self) -> int:
+        """The bytes sent, after compression."""
+        return sum(meter.bytes for meter in self._all())
+
     def record_size(self) -> float | None:
         """The mean size in bytes of all records sent, before compression; None before the first."""
-        meters = [*self.by_topic.values(), self.others]
-        records = sum(meter.records for meter in meters)
-        return sum(meter.bytes_uncompressed for meter in meters) / records if records else None
+        records = self.records()
+        return sum(meter.bytes_uncompressed for meter in self._all()) / records if records else None
+
+    def _all(self) -> list[TopicMeter]:
+        return [*self.by_topic.values(), self.others]

@@ -344,7 +344,7 @@ class Client(ClientListener):
         }
 
     @property
-    def spoken(self) -> ApiVersions | None:
+    def api_versions(self) -> ApiVersions | None:
         """The requests and versions of a broker whose link is ready, None without one."""
         connections = (link.connection for link in self._links if link.state is LinkState.READY)
         return next((connection.versions for connection in connections if connection is not None), None)

@@ -13,7 +13,7 @@ cdef class BrokerConnection:
     cdef public object address, tls, versions
     cdef public str local
     cdef public int node_id
-    cdef public bint can_write, is_ready, is_held, closed
+    cdef public bint can_write, is_ready, is_stopped, closed
     cdef Connection _state
     cdef ConnectionOwner _owner
     cdef Traffic _traffic

@@ -47,7 +47,7 @@ class BrokerConnection:
     An asyncio protocol, although no `asyncio.Protocol`: a compiled class has no Python class for a base.
 
     `address` and `tls` are what it connected with; `node_id` is the broker's, negative for a bootstrap server.
-    `is_ready`: it was ready once. `is_held`: another connection is about to take over. `closed`: it accepts no more
+    `is_ready`: it was ready once. `is_stopped`: another connection is about to take over. `closed`: it accepts no more
     requests; those in flight are completed when the transport is closed. `wake_at(when)` is called with each new
     deadline, in monotonic seconds, and `failed` with an error whose cause is what a callback raised.
     """
@@ -84,7 +84,7 @@ class BrokerConnection:
         self._shut = False
         self._is_paused = False
         self._is_renewing = False
-        self.is_held = False
+        self.is_stopped = False
         self.tls = tls
         self._traffic = traffic or Traffic()
         self._working: asyncio.Future[bytes] | None = None
@@ -251,18 +251,18 @@ class BrokerConnection:
         """End the throttling: its time has passed."""
         self._state.unthrottle()
 
-    def hold(self) -> None:
+    def stop_writing(self) -> None:
         """Report `can_write` as False, so that the requests in flight complete; `request` still works."""
-        self.is_held = True
+        self.is_stopped = True
         self.can_write = False
 
-    def release(self) -> None:
-        """Undo `hold`."""
-        self.is_held = False
-        self._allow_writing()
+    def allow_writing(self) -> None:
+        """Undo `stop_writing`."""
+        self.is_stopped = False
+        self._reopen()
 
-    def _allow_writing(self) -> None:
-        self.can_write = not (self._is_paused or self._is_renewing or self.is_held)
+    def _reopen(self) -> None:
+        self.can_write = not (self._is_paused or self._is_renewing or self.is_stopped)
         if self.can_write and not self.closed:
             self._report(self._owner.connection_writable)
 
@@ -407,7 +407,7 @@ class BrokerConnection:
         self._write_own()
         if self._is_renewing and self._state.phase is _READY and not self.closed:
             self._is_renewing = False
-            self.can_write = not (self._is_paused or self.is_held)
+            self.can_write = not (self._is_paused or self.is_stopped)
             self._report(self._owner.connection_renewed)
 
     def eof_received(self) -> None:
@@ -422,7 +422,7 @@ class BrokerConnection:
 
     def resume_writing(self) -> None:
         self._is_paused = False
-        self._allow_writing()
+        self._reopen()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._gone.done():

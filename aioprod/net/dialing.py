@@ -12,9 +12,9 @@ from aioprod.net.addresses import text_of
 from aioprod.net.buffered import BufferedConnection
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
+from aioprod.net.happy_eyeballs import open_connection
 from aioprod.net.protocol.connection import Connection
 from aioprod.net.settings import SOFTWARE_NAME, software_version
-from aioprod.net.transport import open_connection
 
 if TYPE_CHECKING:
     from aioprod.net.events import ConnectionOwner

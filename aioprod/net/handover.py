@@ -50,9 +50,9 @@ class Handover(ConnectionOwner):
         """Replace the connection, with this `login` or a new one; raises why that failed."""
         try:
             if self._left_s < _SOON_S:
-                self._old.hold()
+                self._old.stop_writing()
             new = await self._connect(login)
-            self._old.hold()
+            self._old.stop_writing()
             if self._old.in_flight or self._left_s > 0.0:
                 await self._drained()
             if self._link.connection is not self._old:
@@ -66,7 +66,7 @@ class Handover(ConnectionOwner):
             self._link.switch_to(new)
         finally:
             if self._link.connection is self._old:
-                self._old.release()
+                self._old.allow_writing()
             if self._new is not None:
                 await self._new.close(0.0)
         await self._old.close(_CLOSING_S)

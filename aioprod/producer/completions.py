@@ -133,7 +133,7 @@ class Completions:
         for record in records:
             if not logged:
                 logged = True
-                self._rules.records_failed(cause)
+                self._rules.fail(cause)
             try:
                 waiter = record.waiter
                 if isinstance(waiter, Future) and type(waiter) is not DeliveryFuture:

@@ -116,7 +116,7 @@ class Engine:
         guard = self.guard
         guard.check_new()
         # A start that fails here, for instance as a module can't be imported, has begun nothing: it may be tried again.
-        crc.load()
+        crc.function()
         self._build(asyncio.get_running_loop(), environment)
         guard.enter(State.STARTING)
         guard.belong_to(asyncio.get_running_loop())

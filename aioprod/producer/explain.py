@@ -102,7 +102,7 @@ class Explainer:
         requested = f"The metadata of topic {topic.name!r} was requested {counted(times, 'time')}{within}"
         code = metadata.topic_error(topic.name)
         if code is not None:
-            return f"{requested}; the last answer was {ErrorCode.said(code)}."
+            return f"{requested}; the last answer was {ErrorCode.name_of(code)}."
         if metadata.last_failure is not None:
             return f"{requested}; the last request failed: {_sentence(metadata.last_failure)}"
         return f"{requested}, without an answer so far: {self._client.describe()}."
@@ -258,7 +258,7 @@ class Explainer:
             return f"The connection to {link.peer} is being closed."
         if connection.throttled_until > now:
             return f"{link.peer} throttles this client for another {seconds_of(connection.throttled_until - now)}."
-        if connection.is_held:
+        if connection.is_stopped:
             return f"Another connection to {link.peer} takes over when all that was sent on this one is answered."
         if not connection.can_write:
             return f"{link.peer} takes no more bytes: the buffers of its connection are full."

@@ -1,9 +1,12 @@
 cimport cython
 
 from aioprod.producer.batching.batch cimport Batch
-from aioprod.metrics.instruments cimport Counter, Histogram
+from aioprod.metrics.instruments cimport Histogram
 from aioprod.metrics.topics cimport TopicMeters
 from aioprod.records.builder cimport RecordBatchBuilder
+
+
+cdef Py_ssize_t HEADER
 
 
 @cython.final
@@ -12,13 +15,12 @@ cdef class Meters:
     cdef set _connected
     cdef dict _latencies
     cdef double _longest_hold_s
-    cdef Counter _record_send_total, _byte_total
     cdef TopicMeters _topics
     cdef Histogram _loop_hold, _record_delivery_time
     cdef Histogram _batch_size, _compression_rate, _record_queue_time, _records_per_request, _request_latency
     cdef Histogram _throttle_time
 
-    @cython.locals(batch=Batch, builder=RecordBatchBuilder, count="long long", records="long long", size="long long", compressed_size="long long")
+    @cython.locals(batch=Batch, builder=RecordBatchBuilder, count="long long", records="long long", size=Py_ssize_t, compressed_size=Py_ssize_t)
     cpdef sent(self, list batches, double now)
     cpdef void held(self, double hold_s) except *
     @cython.locals(latency=Histogram)

@@ -13,6 +13,7 @@ from aioprod.net.client import Client
 from aioprod.net.traffic import TrafficOfBrokers
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
+from aioprod.records.layout import HEADER
 
 __all__ = ["Meters"]
 
@@ -22,7 +23,6 @@ class Meters:
 
     __slots__ = (
         "_batch_size",
-        "_byte_total",
         "_compression_rate",
         "_connected",
         "_latencies",
@@ -30,7 +30,6 @@ class Meters:
         "_loop_hold",
         "_record_delivery_time",
         "_record_queue_time",
-        "_record_send_total",
         "_records_per_request",
         "_request_latency",
         "_throttle_time",
@@ -45,12 +44,10 @@ class Meters:
         self._latencies: dict[int, Histogram] = {}
         self._longest_hold_s = 0.0
         self._batch_size = metrics.batch_size
-        self._byte_total = metrics.byte_total
         self._compression_rate = metrics.compression_rate
         self._loop_hold = metrics.loop_hold
         self._record_delivery_time = metrics.record_delivery_time
         self._record_queue_time = metrics.record_queue_time
-        self._record_send_total = metrics.record_send_total
         self._records_per_request = metrics.records_per_request
         self._request_latency = metrics.request_latency
         self._throttle_time = metrics.produce_throttle_time
@@ -79,8 +76,6 @@ class Meters:
         sequences = accumulator.sequences
         metrics.epoch_bumps.observe(lambda: 0 if sequences is None else sequences.bumps)
         metrics.interceptor_failures.observe(lambda: interceptors.failures)
-        topics = self._topics
-        metrics.record_size_avg.observe(topics.record_size)
         traffic = client.traffic
         metrics.observe_traffic(lambda: _by_broker(traffic))
 
@@ -91,21 +86,19 @@ class Meters:
 
     def sent(self, batches: list[Batch], now: float) -> None:
         """A Produce request with these sealed batches leaves."""
-        records = size = 0
+        records = 0
         for batch in batches:
             builder = batch.builder
             count = builder.count
+            size = builder.size
             compressed_size = builder.compressed_size
             records += count
-            size += compressed_size
             self._batch_size.record(compressed_size)
-            self._topics.of(batch.partition.topic.name).sent(count, compressed_size, builder.size)
+            self._topics.sent(batch.partition.topic.name, count, compressed_size, size)
             if batch.attempts == 1:
                 self._record_queue_time.record((now - batch.created) * 1000)
-                self._compression_rate.record(builder.ratio)
+                self._compression_rate.record((compressed_size - HEADER) / (size - HEADER))
         self._records_per_request.record(records)
-        self._record_send_total.add(records)
-        self._byte_total.add(size)
 
     def answered(self, node_id: int, latency_s: float, throttle_time_ms: int) -> None:
         """A broker answered a Produce request."""

@@ -231,7 +231,9 @@ class Outcomes:
         if code in AMBIGUOUS:
             batch.maybe_stored = True
         partition = batch.partition
-        answered = f"Broker {batch.broker} answered {ErrorCode.said(code)} for {partition.topic.name}-{partition.index}"
+        answered = (
+            f"Broker {batch.broker} answered {ErrorCode.name_of(code)} for {partition.topic.name}-{partition.index}"
+        )
         rights = (Right("WRITE", "topic", partition.topic.name), IDEMPOTENT_WRITE)
         denied = authorization_error(f"{answered}.", code, rights)
         message = f"{answered}: {said}" if said and denied is None else f"{answered}."

@@ -84,8 +84,8 @@ class Pipeline(ClientListener, BatchEvents):
         on_metadata: Callable[[], None],
     ) -> None:
         self.loop = loop
-        self.clock = clock = environment.clock
-        self.random = environment.random
+        self.environment = environment
+        self.clock = clock = environment.clock.seconds
         self._meters = meters
         self._on_failure = on_failure
         self._on_metadata = on_metadata

@@ -11,7 +11,7 @@ cdef class ProducerCalls(TransactionalCalls):
     cdef Clock _clock
     cdef Accumulator _accumulator
     cdef DeliveryCallbacks _callbacks
-    cdef object _checked, _plain_future, __weakref__
+    cdef object _checked, _new_future, __weakref__
     cdef dict _in_loop
     cdef dict __dict__
     cdef bint _is_plain

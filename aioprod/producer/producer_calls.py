@@ -70,7 +70,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         # start(); nothing reads them before, as the guard raises.
         self._clock: Clock
         self._accumulator: Accumulator
-        self._plain_future: type[asyncio.Future[RecordMetadata]]
+        self._new_future: Callable[[], asyncio.Future[RecordMetadata]]
         self._in_loop: dict[str, asyncio.AbstractEventLoop]
 
     def __repr__(self) -> str:
@@ -101,9 +101,9 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         """Start with another clock, random numbers and threads, as the simulation does."""
         await self._engine.start(environment)
         parts = self._engine.parts
-        self._clock = parts.clock
+        self._clock = parts.environment.clock
         self._accumulator = parts.accumulator
-        self._plain_future = type(parts.loop.create_future())
+        self._new_future = parts.loop.create_future
         self._in_loop = {"loop": parts.loop}
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
@@ -165,7 +165,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         ProducerClosedError or UsageError while the record is not accepted, and a DeliveryError after that.
         """
         self._guard.check()
-        future = native.made(self._plain_future, self._in_loop)
+        future = self._new_future()
         prepared: Prepared | None = None
         owner: Batch | ParkedRecord
         try:
@@ -384,7 +384,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
             at_ms = self._clock.timestamp_ms(now_ns)
         else:
             at_ms = self._engine.preparation.timestamp_ms(topic, timestamp)
-        return self._accumulator.append(topic, key, value, encoded, index, at_ms, waiter, now_ns * 1e-9)
+        return self._accumulator.append(topic, key, value, encoded, index, at_ms, waiter, now_ns / 1e9)
 
     async def _transformed(
         self,
@@ -411,7 +411,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
             timestamp = self._clock.timestamp_ms(now_ns)
         try:
             return self._accumulator.append(
-                topic, key, value, headers, partition, timestamp, waiter, now_ns * 1e-9, granted
+                topic, key, value, headers, partition, timestamp, waiter, now_ns / 1e9, granted
             )
         except AioprodError as error:
             if not isinstance(error, BufferFullError) or type(waiter) is not asyncio.Future:

@@ -109,7 +109,7 @@ class ProducerIdKeeper:
             raise UnsupportedVersionError(f"The brokers give no producer ids: {error.message}", hint=_OFF) from error
         code = ErrorCode.of(answer.error_code)
         if code != ErrorCode.NONE:
-            said = f"A broker answered {ErrorCode.said(code)} to the request for a producer id."
+            said = f"A broker answered {ErrorCode.name_of(code)} to the request for a producer id."
             if denied := authorization_error(said, code, [IDEMPOTENT_WRITE], instead=_ANY_TOPIC):
                 denied.hint = f"{denied.hint} {_OFF}"
                 raise denied

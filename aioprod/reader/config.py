@@ -68,5 +68,6 @@ class ReaderConfig(SessionConfig):
         built=("",),
         later="reading from followers is not built yet.",
         importance=LOW,
-        doc="Where this client is, in the words of the brokers' `broker.rack`.",
+        doc="Where this client is, in the words of the brokers' `broker.rack`. Known for files of consumers that read "
+        "from followers: a reader can't, and raises ConfigError.",
     )

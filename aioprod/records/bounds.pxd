@@ -1,6 +1,6 @@
 cimport cython
 
-from aioprod.records cimport memory
+from aioprod.wire cimport memory
 from aioprod.records.cursor cimport RecordCursor
 
 

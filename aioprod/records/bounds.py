@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from aioprod.records import memory
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS
+from aioprod.wire import memory
 
 __all__ = ["LOOSE_OVERHEAD", "RECORD_OVERHEAD_MAX", "bound_of", "loose_bound", "record_size_bound", "size_bound"]
 

@@ -1,6 +1,6 @@
 cimport cython
 
-from aioprod.records cimport memory
+from aioprod.wire cimport memory
 from aioprod.records.cursor cimport RecordCursor
 
 
@@ -10,18 +10,14 @@ cdef Py_ssize_t ATTRIBUTES, BASE_OFFSET, BASE_SEQUENCE, BASE_TIMESTAMP, BATCH_LE
 cdef Py_ssize_t LEADER_EPOCH, MAGIC, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_COUNT
 
 
-@cython.locals(shift=int)
-cpdef void put_int(unsigned char *buf, Py_ssize_t pos, long long value, Py_ssize_t size) noexcept nogil
-
-
 @cython.final
 cdef class RecordBatchBuilder:
     cdef readonly bytearray buffer
-    cdef readonly Py_ssize_t position
+    cdef readonly Py_ssize_t position, compressed_size
     cdef readonly long long count, base_timestamp, max_timestamp
     cdef bytearray _sealed
     cdef unsigned char *_bytes
-    cdef Py_ssize_t _limit, _sealed_end
+    cdef Py_ssize_t _limit
     cdef int _codec
 
     cpdef Py_ssize_t append(self, long long timestamp, bytes key, bytes value, bytes headers=*) except -1

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from aioprod.records import memory
 from aioprod.records.bounds import RECORD_OVERHEAD_MAX
 from aioprod.records.compression import Compression, compress
 from aioprod.records.cursor import EncodedRecord, RecordCursor
@@ -31,14 +30,10 @@ from aioprod.records.layout import (
     SIZE_OVERHEAD,
     TRANSACTIONAL_FLAG,
 )
+from aioprod.wire import crc, memory
 from aioprod.wire.buffer import Buffer
-from aioprod.wire.crc import crc32c
 
-__all__ = [
-    "EncodedRecord",
-    "RecordBatchBuilder",
-    "put_int",
-]
+__all__ = ["EncodedRecord", "RecordBatchBuilder"]
 
 NO_CODEC = int(Compression.NONE)
 """As a plain number: a member of an enumeration costs a microsecond before Python 3.12."""
@@ -48,15 +43,6 @@ NO_COUNT = 0
 
 TAIL = 1
 """The byte after the records that a flexible Produce request fills with an empty tag section."""
-
-
-def put_int(buf: bytearray, pos: int, value: int, size: int) -> None:
-    """Write the low `size` bytes of `value` at `pos`, big-endian; negative values as two's complement."""
-    shift = 8 * size
-    while shift > 0:
-        shift -= 8
-        buf[pos] = (value >> shift) & 0xFF
-        pos += 1
 
 
 class RecordBatchBuilder:
@@ -73,9 +59,9 @@ class RecordBatchBuilder:
         "_codec",
         "_limit",
         "_sealed",
-        "_sealed_end",
         "base_timestamp",
         "buffer",
+        "compressed_size",
         "count",
         "max_timestamp",
         "position",
@@ -89,8 +75,9 @@ class RecordBatchBuilder:
         self.count = 0
         self.base_timestamp = -1
         self.max_timestamp = -1
+        self.compressed_size = 0
+        """Bytes of the sealed batch: header and records as they are sent."""
         self._sealed: bytearray | None = None
-        self._sealed_end = 0
         self._codec = 0
 
     @property
@@ -102,16 +89,6 @@ class RecordBatchBuilder:
     def size(self) -> int:
         """Bytes of the uncompressed batch: header and records."""
         return self.position - PREFIX
-
-    @property
-    def compressed_size(self) -> int:
-        """Bytes of the sealed batch: header and records as they are sent."""
-        return self._sealed_end - PREFIX
-
-    @property
-    def ratio(self) -> float:
-        """Sent bytes of the sealed records by their uncompressed bytes: 1.0 without compression."""
-        return (self.compressed_size - HEADER) / (self.size - HEADER)
 
     def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: bytes = NO_HEADERS) -> int:
         """Encode one record; its size in bytes, or 0 when it does not fit in the buffer: then nothing has changed.
@@ -344,7 +321,7 @@ class RecordBatchBuilder:
                 codec = NO_CODEC
         self._codec = codec
         self._sealed = sealed
-        self._sealed_end = end
+        self.compressed_size = end - PREFIX
         self._limit = 0
 
     def seal(
@@ -361,16 +338,16 @@ class RecordBatchBuilder:
             self.compress(codec, level)
         sealed = self._sealed
         assert sealed is not None
-        end = self._sealed_end
-        put_int(sealed, PREFIX + BASE_OFFSET, 0, 8)
-        put_int(sealed, PREFIX + BATCH_LENGTH, end - PREFIX - SIZE_OVERHEAD, 4)
-        put_int(sealed, PREFIX + LEADER_EPOCH, -1, 4)
-        put_int(sealed, PREFIX + MAGIC, MAGIC_V2, 1)
-        put_int(sealed, PREFIX + ATTRIBUTES, self._codec | (TRANSACTIONAL_FLAG if transactional else 0), 2)
-        put_int(sealed, PREFIX + LAST_OFFSET_DELTA, self.count - 1, 4)
-        put_int(sealed, PREFIX + BASE_TIMESTAMP, self.base_timestamp, 8)
-        put_int(sealed, PREFIX + MAX_TIMESTAMP, self.max_timestamp, 8)
-        put_int(sealed, PREFIX + RECORD_COUNT, self.count, 4)
+        end = PREFIX + self.compressed_size
+        memory.put_int64_be(sealed, PREFIX + BASE_OFFSET, 0)
+        memory.put_int32_be(sealed, PREFIX + BATCH_LENGTH, end - PREFIX - SIZE_OVERHEAD)
+        memory.put_int32_be(sealed, PREFIX + LEADER_EPOCH, -1)
+        sealed[PREFIX + MAGIC] = MAGIC_V2
+        memory.put_int16_be(sealed, PREFIX + ATTRIBUTES, self._codec | (TRANSACTIONAL_FLAG if transactional else 0))
+        memory.put_int32_be(sealed, PREFIX + LAST_OFFSET_DELTA, self.count - 1)
+        memory.put_int64_be(sealed, PREFIX + BASE_TIMESTAMP, self.base_timestamp)
+        memory.put_int64_be(sealed, PREFIX + MAX_TIMESTAMP, self.max_timestamp)
+        memory.put_int32_be(sealed, PREFIX + RECORD_COUNT, self.count)
         self.restamp(producer_id, producer_epoch, base_sequence)
 
     def restamp(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
@@ -380,10 +357,14 @@ class RecordBatchBuilder:
         """
         sealed = self._sealed
         assert sealed is not None
-        put_int(sealed, PREFIX + PRODUCER_ID, producer_id, 8)
-        put_int(sealed, PREFIX + PRODUCER_EPOCH, producer_epoch, 2)
-        put_int(sealed, PREFIX + BASE_SEQUENCE, base_sequence, 4)
-        put_int(sealed, PREFIX + CRC, crc32c(memory.span(sealed, PREFIX + ATTRIBUTES, self._sealed_end)), 4)
+        memory.put_int64_be(sealed, PREFIX + PRODUCER_ID, producer_id)
+        memory.put_int16_be(sealed, PREFIX + PRODUCER_EPOCH, producer_epoch)
+        memory.put_int32_be(sealed, PREFIX + BASE_SEQUENCE, base_sequence)
+        memory.put_uint32_be(
+            sealed,
+            PREFIX + CRC,
+            crc.function()(memory.span(sealed, PREFIX + ATTRIBUTES, PREFIX + self.compressed_size)),
+        )
 
     def wire(self, partition: int, flexible: bool) -> memoryview:
         """What a Produce request carries of one partition: its index, the length of the batch and the sealed batch.
@@ -393,7 +374,7 @@ class RecordBatchBuilder:
         """
         sealed = self._sealed
         assert sealed is not None
-        end = self._sealed_end
+        end = PREFIX + self.compressed_size
         size = end - PREFIX
         start = PREFIX - 4
         if flexible:
@@ -412,8 +393,8 @@ class RecordBatchBuilder:
             sealed[end] = 0
             end += TAIL
         else:
-            put_int(sealed, start, size, 4)
-        put_int(sealed, start - 4, partition, 4)
+            memory.put_int32_be(sealed, start, size)
+        memory.put_int32_be(sealed, start - 4, partition)
         return memoryview(sealed)[start - 4 : end]
 
     def records(self) -> Iterator[EncodedRecord]:

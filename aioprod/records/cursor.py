@@ -78,6 +78,9 @@ class RecordCursor:
         if byte >= 0x80 and second < 0x80:
             position += 2
             self.end = position + ((byte & 0x7F | second << 7) >> 1)
+        elif byte < 0x80:
+            position += 1
+            self.end = position + (byte >> 1)
         else:
             value = self._varint(position)
             position = self._position

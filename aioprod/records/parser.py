@@ -13,9 +13,8 @@ from aioprod.errors import CorruptRecordError, ProtocolError
 from aioprod.records import layout
 from aioprod.records.compression import Compression, decompress
 from aioprod.records.fields import FieldReader
-from aioprod.wire import memory
+from aioprod.wire import crc, memory
 from aioprod.wire.buffer import Buffer
-from aioprod.wire.crc import crc32c
 
 __all__ = ["DECOMPRESSED_SIZE_MAX", "ControlType", "ParsedBatch", "ParsedRecord", "RecordReader", "parse_batches"]
 
@@ -423,7 +422,7 @@ def _parse_batch(view: memoryview, verify_crc: bool, decompressed_max: int) -> P
         _,
         batch.partition_leader_epoch,
         _,
-        crc,
+        checksum,
         batch.attributes,
         batch.last_offset_delta,
         batch.base_timestamp,
@@ -437,7 +436,7 @@ def _parse_batch(view: memoryview, verify_crc: bool, decompressed_max: int) -> P
     batch.payload = view[layout.HEADER :]
     batch.decompressed_max = _CONTROL_SIZE_MAX if batch.is_control else decompressed_max
     base_offset, delta, count = batch.base_offset, batch.last_offset_delta, batch.count
-    if verify_crc and crc32c(view[layout.ATTRIBUTES :]) != crc:
+    if verify_crc and crc.function()(view[layout.ATTRIBUTES :]) != checksum:
         raise CorruptRecordError(f"The checksum of the batch at offset {base_offset} does not match its bytes.")
     if base_offset < 0 or not 0 <= delta < _INT64_MAX - base_offset:
         raise CorruptRecordError(f"A batch covers {delta} offsets after {base_offset}.")

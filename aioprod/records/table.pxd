@@ -3,7 +3,7 @@ cimport cython
 from aioprod.records.parser cimport RecordWalk
 from aioprod.records.spare_buffers cimport SpareBuffers
 # Last: of declarations of one name Cython keeps the bodies of those that it read last.
-from aioprod.records cimport memory
+from aioprod.wire cimport memory
 
 
 cdef Py_ssize_t _room_for(Py_ssize_t size, Py_ssize_t room) noexcept

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from aioprod.records import memory
 from aioprod.records.parser import ParsedBatch, RecordWalk
 from aioprod.records.spare_buffers import SpareBuffers
+from aioprod.wire import memory
 
 __all__ = ["BytesBuffers", "HeaderBuffers", "RecordColumns", "RecordTable", "TableReader"]
 

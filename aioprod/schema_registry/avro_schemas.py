@@ -44,17 +44,15 @@ _HINT: Final = "Name the schema that defines it in the references of the Schema.
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A schema as fastavro takes it, with how deep its values can be.
-
-    `depth` is the number of types inside each other, None for a type that contains itself. `depth_per_byte` is how many
-    of them a reader enters at most before it reads the next byte. `free_items_max` is how many items a value may have
-    that take no bytes, None where there are none.
-    """
+    """A schema as fastavro takes it, with how deep its values can be."""
 
     types: Any
     depth: int | None
+    """How many types are inside each other; None for a type that contains itself."""
     depth_per_byte: int
+    """How many types a reader enters at most before it reads the next byte."""
     free_items_max: int | None
+    """How many items of a value may take no bytes; None: it has no such items."""
 
     @property
     def is_bytes(self) -> bool:

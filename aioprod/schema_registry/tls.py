@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 
 from aioprod.errors import ConfigError
-from aioprod.net.transport import reason_of
+from aioprod.net.happy_eyeballs import reason_of
 from aioprod.schema_registry.config import RegistryConfig
 
 __all__ = ["system_words", "tls_context"]

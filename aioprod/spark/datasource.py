@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from aioprod.spark.options import EXACTLY_ONCE, SinkOptions
+from aioprod.spark.options import SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,20 +51,14 @@ class AioprodSource(DataSource):
         return stream_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        options = SinkOptions.from_spark(self.options)
-        if options.delivery == EXACTLY_ONCE:
-            from aioprod.spark.transactions.sink import batch_writer
-        else:
-            from aioprod.spark.sink.writer import batch_writer
-        return batch_writer(options, schema, overwrite)
+        from aioprod.spark.sink.writer import batch_writer
+
+        return batch_writer(SinkOptions.from_spark(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        options = SinkOptions.from_spark(self.options)
-        if options.delivery == EXACTLY_ONCE:
-            from aioprod.spark.transactions.sink import stream_writer
-        else:
-            from aioprod.spark.sink.writer import stream_writer
-        made: DataSourceStreamWriter = stream_writer(options, schema, overwrite)
+        from aioprod.spark.sink.writer import stream_writer
+
+        made: DataSourceStreamWriter = stream_writer(SinkOptions.from_spark(self.options), schema, overwrite)
         return made
 
 

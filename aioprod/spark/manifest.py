@@ -73,16 +73,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """`chunks` holds, by number, the digest of each partition that the chunk wrote to; those that were committed.
-
-    `starts`: where each partition ended before the run.
-    """
+    """What a run has committed so far."""
 
     run_id: str
     cluster_id: str | None
     starts: tuple[int, ...]
+    """Where each partition ended before the run."""
     plan: Plan
     chunks: Mapping[int, Mapping[int, Digest]]
+    """The committed ones by number, each with the digest of every partition that it wrote to."""
     topic_id: str | None = None
     """Of the topic of the plan, where the cluster has ids: another one after it was created again."""
 

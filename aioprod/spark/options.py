@@ -143,16 +143,15 @@ def truth(name: str, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """How rows are to be written. `topic` None: each row names its own, in a column.
-
-    `own` holds the options that only exactly-once delivery has, by their names in lower case. Raises ConfigError.
-    """
+    """How rows are to be written."""
 
     kafka: KafkaSettings
     topic: str | None = None
+    """None: each row names its own, in a column."""
     include_headers: bool = True
     delivery: str = AT_LEAST_ONCE
     own: tuple[tuple[str, str], ...] = ()
+    """The options that only exactly-once delivery has, by their names in lower case."""
 
     KNOWN = ("topic", "includeHeaders", "delivery")
     EXACTLY_ONCE = ("transactional.id", "marker.topic", "run.id", "whenMarkerIsMissing")

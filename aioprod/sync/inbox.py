@@ -113,7 +113,7 @@ class Inbox:
         now_ns = self._clock.now_ns()
         if timestamp < 0:
             timestamp = self._clock.timestamp_ms(now_ns)
-        return new_entry(topic, key, value, headers, partition, timestamp, waiter, now_ns * 1e-9, bound)
+        return new_entry(topic, key, value, headers, partition, timestamp, waiter, now_ns / 1e9, bound)
 
     def _check_name(self, topic: str) -> None:
         reason = topic_name_error(topic)

@@ -6,11 +6,11 @@ That is a record that was found to be wrong in the loop only, or one for which t
 from __future__ import annotations
 
 import logging
+from time import monotonic
 
 from aioprod._short_reprs import shown_error
 from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError, DeliveryError, InvalidRecordError, NotSentError
-from aioprod.producer.clock import Clock
 from aioprod.producer.logs.callback_faults import CallbackFaults
 from aioprod.producer.logs.unread_failures import UnreadFailures
 from aioprod.producer.preparation import Preparation
@@ -26,7 +26,7 @@ class Unsent:
     def __init__(self, preparation: Preparation, on_error: ErrorCallback | None) -> None:
         self._preparation = preparation
         self._on_error = on_error
-        self._clock = Clock()
+        self._clock = monotonic
         self._faults = CallbackFaults(self._clock)
         self._unread = UnreadFailures(self._clock)
         self.count = 0

@@ -7,17 +7,16 @@ from functools import cache
 
 from aioprod.wire.buffer import Buffer
 
-__all__ = ["crc32c", "load"]
-
-
-def crc32c(data: Buffer) -> int:
-    """The CRC-32C of `data` as an unsigned 32-bit number."""
-    return load()(data)
+__all__ = ["function"]
 
 
 @cache
-def load() -> Callable[[Buffer], int]:
-    """Import the library, which takes 15 ms with its command line and version: done at the start, not with a batch."""
+def function() -> Callable[[Buffer], int]:
+    """What makes the CRC-32C of some bytes: an unsigned 32-bit number.
+
+    The first call imports the library, which takes 15 ms with its command line and version. So the start calls it, and
+    not the first batch.
+    """
     from crc32c import crc32c
 
     return crc32c

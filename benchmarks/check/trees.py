@@ -78,6 +78,7 @@ class Trees:
         for pattern in (*PARTS, *BUILT):
             for source in self._repository.glob(pattern):
                 target = folder / source.relative_to(self._repository)
+                target.parent.mkdir(parents=True, exist_ok=True)
                 if source.is_dir():
                     shutil.copytree(source, target)
                 else:

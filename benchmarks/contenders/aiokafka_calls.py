@@ -12,9 +12,9 @@ from typing import Any
 
 from benchmarks import data
 from benchmarks.contenders import awaited
+from benchmarks.contenders.log_ins import aiokafka_log_in
 from benchmarks.job import Job, Measurement
 from benchmarks.measure import ROUND, SLICE, Meter, Tally, run_measured
-from tests.support.log_ins import aiokafka_settings
 
 __all__ = ["measured"]
 
@@ -38,7 +38,7 @@ async def measured(
     """Run the job with this kind of producer; `used` are further settings to be shown."""
     call = CALLS[job.call]
     settings = _settings(job)
-    producer = producer_class(bootstrap_servers=job.bootstrap_servers, **settings, **aiokafka_settings(job.log_in))
+    producer = producer_class(bootstrap_servers=job.bootstrap_servers, **settings, **aiokafka_log_in(job))
     await producer.start()
     try:
         return await run_measured(

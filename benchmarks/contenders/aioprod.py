@@ -56,10 +56,11 @@ async def measure(job: Job, meter: Meter) -> Measurement:
 
 
 async def _send_nowait(producer: Producer, job: Job, count: int, tally: Tally) -> None:
-    topic = job.topics[0]
+    """Send bursts of records, to one topic after the other if there are several."""
     stream = data.values(job)
     counted = tally.on_delivery
-    for _ in range(count // SLICE):
+    for number in range(count // SLICE):
+        topic = job.topics[number % len(job.topics)]
         callback = tally.timed(counted)
         for value in islice(stream, SLICE):
             while True:
@@ -100,25 +101,6 @@ async def _touch(producer: Producer, job: Job) -> None:
         await producer.drain()
     await producer.flush()
     assert tally.acknowledged == len(job.topics) * job.partitions, "Not every partition took its first record."
-
-
-async def _spread(producer: Producer, job: Job, count: int, tally: Tally) -> None:
-    """Send bursts of records to one topic after the other."""
-    stream = data.values(job)
-    counted = tally.on_delivery
-    for number in range(count // SLICE):
-        topic = job.topics[number % len(job.topics)]
-        callback = tally.timed(counted)
-        for value in islice(stream, SLICE):
-            while True:
-                try:
-                    producer.send_nowait(topic, value, on_delivery=callback)
-                    break
-                except BufferFullError:
-                    await producer.drain()
-            callback = counted
-        await producer.drain()
-    await producer.flush()
 
 
 async def _submit(producer: Producer, topic: str, values: Iterator[bytes], tally: Tally) -> list[asyncio.Future[Any]]:
@@ -174,7 +156,7 @@ async def _send_arrow(producer: Producer, job: Job, count: int, tally: Tally) ->
 CALLS: dict[str, Call] = {
     "send_nowait": _send_nowait,
     "send_nowait_keyed": _send_nowait_keyed,
-    "spread": _spread,
+    "spread": _send_nowait,
     "submit_each": _submit_each,
     "submit_gathered": _submit_gathered,
     "tasks": _tasks,

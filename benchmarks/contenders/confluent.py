@@ -12,10 +12,10 @@ from typing import Any
 from confluent_kafka import Producer, libversion
 
 from benchmarks import data
+from benchmarks.contenders.log_ins import librdkafka_log_in
 from benchmarks.job import Job, Measurement
 from benchmarks.measure import ROUND, SLICE, Meter, Tally
 from benchmarks.threads import in_threads
-from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["measure", "settings", "versions"]
 
@@ -50,7 +50,7 @@ def versions() -> dict[str, str]:
 async def measure(job: Job, meter: Meter) -> Measurement:
     """Run the job. It does not use the running loop, and blocks it until it is done."""
     call = CALLS[job.call]
-    address = {"bootstrap.servers": job.bootstrap_servers, **librdkafka_settings(job.log_in)}
+    address = {"bootstrap.servers": job.bootstrap_servers, **librdkafka_log_in(job)}
     producer = Producer({**address, **settings(job)})
     producer.list_topics(job.topics[0], timeout=10)
     call(producer, job, job.warm_up, Tally())

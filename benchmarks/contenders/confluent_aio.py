@@ -12,9 +12,9 @@ from typing import Any
 from confluent_kafka.aio import AIOProducer
 
 from benchmarks.contenders import awaited, confluent
+from benchmarks.contenders.log_ins import librdkafka_log_in
 from benchmarks.job import Job, Measurement
 from benchmarks.measure import ROUND, SLICE, Meter, Tally, run_measured
-from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["measure"]
 
@@ -28,7 +28,7 @@ async def measure(job: Job, meter: Meter) -> Measurement:
     call = CALLS[job.call]
     used = confluent.settings(job)
     collected = 1 if job.call == "idle" else COLLECTED
-    address = {"bootstrap.servers": job.bootstrap_servers, **librdkafka_settings(job.log_in)}
+    address = {"bootstrap.servers": job.bootstrap_servers, **librdkafka_log_in(job)}
     producer = AIOProducer({**address, **used}, batch_size=collected)
     await producer.list_topics(job.topics[0], timeout=10)
     try:

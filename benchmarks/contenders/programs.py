@@ -15,10 +15,10 @@ from typing import Final
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks import data
+from benchmarks.contenders.log_ins import librdkafka_log_in
 from benchmarks.java import perf_command, perf_version
 from benchmarks.job import Job, Measurement
 from benchmarks.measure import SLICE
-from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["measure"]
 
@@ -35,9 +35,7 @@ async def measure(job: Job, meter: object) -> Measurement:
     """
     made, is_fed, version = PROGRAMS[job.call]
     command = made(job)
-    consumer = Consumer(
-        {"bootstrap.servers": job.bootstrap_servers, "group.id": "-", **librdkafka_settings(job.log_in)}
-    )
+    consumer = Consumer({"bootstrap.servers": job.bootstrap_servers, "group.id": "-", **librdkafka_log_in(job)})
     before = _stored(consumer, job)
     with tempfile.TemporaryFile() as said:
         begun = time.perf_counter()

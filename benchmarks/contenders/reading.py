@@ -9,9 +9,9 @@ from functools import partial
 from importlib import metadata
 from typing import Any, Final
 
+from benchmarks.contenders.log_ins import aiokafka_log_in, librdkafka_log_in
 from benchmarks.job import Job, Measurement
 from benchmarks.measure import Meter, Tally
-from tests.support.log_ins import aiokafka_settings, librdkafka_settings
 
 __all__ = ["CALLS", "measure"]
 
@@ -89,7 +89,7 @@ async def _aiokafka(job: Job, records: int, *, lists: bool) -> int:
         bootstrap_servers=job.bootstrap_servers,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        **aiokafka_settings(job.log_in),
+        **aiokafka_log_in(job),
     )
     await consumer.start()
     try:
@@ -113,7 +113,7 @@ async def _confluent(job: Job, records: int, *, lists: bool) -> int:
     """It blocks the loop, which has nothing else to do."""
     from confluent_kafka import Consumer, TopicPartition
 
-    address = {"bootstrap.servers": job.bootstrap_servers, **librdkafka_settings(job.log_in)}
+    address = {"bootstrap.servers": job.bootstrap_servers, **librdkafka_log_in(job)}
     consumer = Consumer({**address, "group.id": "readers", "enable.auto.commit": False, "log_level": 0})
     try:
         consumer.assign([TopicPartition(job.topics[0], partition, 0) for partition in range(job.partitions)])

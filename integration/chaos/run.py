@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from aioprod.cli.peer_settings import librdkafka_settings
 from aioprod.testing import KafkaCluster, Security
 from aioprod.testing.kafka.jars import DEFAULT_VERSION
 from integration.chaos.brokers import PROPERTIES, Brokers
@@ -28,7 +29,6 @@ from integration.chaos.stalls import longest_stalls
 from integration.chaos.worker import Job
 from integration.support.reading import read_topic
 from tests.support.environment import environment
-from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["Options", "Run", "chaos", "run", "security_of"]
 

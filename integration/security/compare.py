@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from aioprod import OAuthToken, Producer
+from aioprod.cli.peer_settings import aiokafka_settings, librdkafka_settings
 from aioprod.testing import Acl, KafkaCluster, Security
 from aioprod.testing.security import unsecured_token
-from tests.support.log_ins import aiokafka_settings, librdkafka_settings
 
 TOPIC: Final = "orders"
 TIMEOUT_S: Final = 40.0

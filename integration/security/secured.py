@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final, NamedTuple
 
+from aioprod.cli.peer_settings import librdkafka_settings
 from aioprod.testing import KafkaCluster, Security
 from integration.support.reading import Stored, read_topic
-from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["CERTIFIED", "SECURED", "Secured"]
 

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from aioprod import Producer
+from aioprod.cli.peer_settings import librdkafka_settings
 from aioprod.testing import KafkaCluster, Security
 from aioprod.testing.fixtures import running_cluster
 from aioprod.testing.security import KerberosService, TokenIssuer
@@ -23,7 +24,6 @@ from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from tests.support.identity_provider import AUDIENCE, CLIENT, ISSUER, SECRET, Answer, identity_provider
 from tests.support.length import PAUSE_S, by_length
-from tests.support.log_ins import librdkafka_settings
 
 AWAY_S: Final = 60
 SESSION_MS: Final = 3000

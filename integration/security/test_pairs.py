@@ -13,6 +13,7 @@ import uvloop
 
 from aioprod import Producer, TransactionSession
 from aioprod.admin import Admin
+from aioprod.cli.peer_settings import librdkafka_settings
 from aioprod.group import Member
 from aioprod.reader import read
 from aioprod.testing import KafkaCluster, Security
@@ -20,7 +21,6 @@ from aioprod.testing.fixtures import running_cluster
 from integration.support.brokers import NEWEST, TRANSACTION_VERSION_1
 from integration.support.figures import Figures
 from integration.support.reading import read_topic
-from tests.support.log_ins import librdkafka_settings
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 

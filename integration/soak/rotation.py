@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
+from aioprod.cli.peer_settings import librdkafka_settings
 from aioprod.testing import KafkaCluster, Security
 from aioprod.testing.certificates import LOCAL_HOSTS, Authority, Identity
 from integration.security.alter_broker import alter_broker
-from tests.support.log_ins import librdkafka_settings
 
 __all__ = ["ROTATED", "Rotation"]
 

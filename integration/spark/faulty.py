@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from aioprod import TransactionSession
 from aioprod.errors import TransactionUnknownError
 from aioprod.producer.transactions.requests import CoordinatorRequests
-from aioprod.spark.sink.rows import sent
+from aioprod.spark.sink.rows import send_rows
 from aioprod.spark.transactions import transaction
 from aioprod.spark.transactions.reports import Report
 from aioprod.spark.transactions.task import TaskIdentity, WriteTask, participating
@@ -115,7 +115,7 @@ class FaultyTask(WriteTask):
         if fault is not None:
             picked = self.columns.pick(first)
             with participating(self.handle, self.kafka) as producer:
-                for _ in sent(producer, [picked], topic=self.topic):
+                for _ in send_rows(producer, [picked], topic=self.topic):
                     pass
                 fail_in_task(fault, self, picked, producer)
         yield first
@@ -130,7 +130,7 @@ def fail_in_task(fault: str, task: Any, stored: pa.RecordBatch, producer: Any) -
         os.kill(_parent_of(os.getppid()), signal.SIGKILL)
     if fault.startswith("slow"):
         while True:  # until the brokers have enough of it
-            for _ in sent(producer, [stored.slice(0, 1)], topic=task.topic):
+            for _ in send_rows(producer, [stored.slice(0, 1)], topic=task.topic):
                 time.sleep(0.05)
     if fault == "zombie":
         _leave_zombie(task, stored.column("partition")[0].as_py())

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamWriter
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from aioprod.errors import TransactionUnknownError
 from aioprod.producer import TransactionHandle, TransactionSession
 from aioprod.spark.datasource import AioprodSource
 from aioprod.spark.options import KafkaSettings
-from aioprod.spark.sink.rows import sent
-from aioprod.spark.transactions.sink import TaskMessage, task_here
-from aioprod.spark.transactions.stream_sink import StreamWriter
+from aioprod.spark.sink.rows import send_rows
+from aioprod.spark.sink.stream import StreamWriter
+from aioprod.spark.transactions.sink import ExactlyOnce, task_here
 from aioprod.spark.transactions.task import participating
 from integration.spark.faulty import TASK_FAULTS, Faults, fail_in_task, thaw_zombie
 
@@ -40,9 +40,10 @@ class FaultyWriter(StreamWriter):
 
     def __init__(self, inner: Any, faults: Faults) -> None:
         super().__init__(inner._sink)
+        self._once: ExactlyOnce = inner._sink
         self._faults = faults
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return super().write(self._failing(iterator))
 
     def _failing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -50,16 +51,16 @@ class FaultyWriter(StreamWriter):
         if first is None:
             return
         identity, step, _ = task_here(None)
-        assert self._begun is not None
-        settings = self._sink.settings
+        assert self._once.begun is not None
+        settings = self._once.settings
         if identity.task == 1:
-            task = _Task(self._begun[0], settings.kafka, str(settings.topic), self._faults, step)
+            task = _Task(self._once.begun[0], settings.kafka, str(settings.topic), self._faults, step)
             thaw_zombie(self._faults, step)
             fault = next((name for name in TASK_FAULTS if self._faults.take(step, name)), None)
             if fault is not None:
-                picked = self._sink.columns.pick(first)
+                picked = self._once.columns.pick(first)
                 with participating(task.handle, settings.kafka) as producer:
-                    for _ in sent(producer, [picked], topic=settings.topic):
+                    for _ in send_rows(producer, [picked], topic=settings.topic):
                         pass
                     fail_in_task(fault, task, picked, producer)
         yield first

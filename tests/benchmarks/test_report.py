@@ -14,6 +14,7 @@ from benchmarks.report import (
     ahead,
     all_numbers,
     headlines,
+    page_section,
     readme_section,
     target_tables,
     with_section,
@@ -150,13 +151,13 @@ def test_readme_has_ratios_of_the_first_broker_without_verdicts() -> None:
         brokers=("kafka", "mock"),
     )
     _, _, *lines = headlines(found)
-    assert lines == [
-        "| 1000 tasks each awaiting `send` | aiokafka `send_and_wait` | CPU per record | 2.00 us | 5.00 us | **2.5x** |"
-    ]
+    assert lines == ["| 1000 tasks each awaiting `send` | aiokafka `send_and_wait` | 2.00 us | 5.00 us | 2.5x |"]
     section = "\n".join(readme_section(found))
-    assert section.startswith("| call | beside |")
-    assert "A peer is ahead in 1 of 1 comparisons:" in section
-    assert "Kafka, medians. 5 interleaved runs on" in section
+    assert section.startswith("| call | compared with |")
+    assert "Medians of 5 runs on 2026-01-02: Kafka, 2 x CPU, Python 3.11.7, aioprod 1.2, aiokafka 1.2.\n" in section
+    assert section.endswith(
+        "\nA peer is ahead in 1 of 1 comparisons: [where](docs/performance.md#where-a-peer-is-ahead)."
+    )
 
 
 def test_rows_of_other_brokers_have_a_table_of_their_own() -> None:
@@ -189,7 +190,7 @@ def test_the_results_begin_with_where_a_peer_is_ahead() -> None:
     ]
     assert ahead(found) == lines
     assert all_numbers(found)[2:6] == lines
-    assert "\n".join(lines) in "\n".join(readme_section(found))
+    assert "\n".join(["## Where a peer is ahead", "", *lines]) in "\n".join(page_section(found))
 
 
 def test_aioprod_beside_itself_is_no_peer() -> None:
@@ -200,6 +201,7 @@ def test_aioprod_beside_itself_is_no_peer() -> None:
         entry("tasks", "aiokafka", [run(cpu_us=1.1, p99_us=2.0)]),
     )
     assert ahead(found) == ["A peer is ahead in none of 2 comparisons."]
+    assert readme_section(found)[-1] == "A peer is ahead in none of 2 comparisons."
 
 
 def test_who_is_not_installed_is_named() -> None:
@@ -227,7 +229,15 @@ def test_spark_has_its_figures_from_its_own_file(tmp_path: Path, monkeypatch: py
 
 def test_the_rows_of_readme_compare_with_another_client() -> None:
     assert len(HEADLINES) == 5
-    assert all(ROWS[name].checks[0].kind == "times" for name in HEADLINES)
+    firsts = [ROWS[name].checks[0] for name in HEADLINES]
+    assert {(check.kind, check.metric) for check in firsts} == {("times", "cpu_us")}
+    assert {ROWS[name].unit for name in HEADLINES} == {"record"}
+
+
+def test_the_pages_have_the_figures_of_the_results() -> None:
+    whole = report.with_spark(json.loads((report.RESULTS / "results.json").read_text()))
+    for page, section in ((report.README, readme_section(whole)), (report.PAGE, page_section(whole))):
+        assert page.read_text() == with_section(page.read_text(), section), "run: python -m benchmarks.report"
 
 
 def test_all_numbers_name_settings_and_failures() -> None:
@@ -246,8 +256,8 @@ def test_the_section_of_a_page_is_replaced_between_its_markers() -> None:
 
 
 def test_the_section_says_where_the_figures_come_from() -> None:
-    section = "\n".join(readme_section(results(entry("tasks", "aioprod", cpu(1.0)))))
-    assert "5 interleaved runs on 2026-01-02 at commit abc1234" in section
+    section = "\n".join(page_section(results(entry("tasks", "aioprod", cpu(1.0)))))
+    assert "Kafka, medians. 5 interleaved runs on 2026-01-02 at commit abc1234" in section
     assert "uvloop 0.2" in section
     assert "aioprod 1.2" in section
 

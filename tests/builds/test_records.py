@@ -76,7 +76,7 @@ def test_a_record_for_which_there_is_no_memory_leaves_the_batch_as_it_was(monkey
     before = state(builder)
     with monkeypatch.context() as patch:
         for name in ("copy", "copy_short"):
-            patch.setattr(interpreted["aioprod.records.memory"], name, no_memory)
+            patch.setattr(interpreted["aioprod.wire.memory"], name, no_memory)
         for key, value in ((b"key", None), (None, b"value")):
             with pytest.raises(MemoryError):
                 builder.append(NOW + 1, key, value)
@@ -164,20 +164,6 @@ def test_the_cursor(records: list[Record], steps: list[int]) -> None:
 def read_varint(build: Build, data: bytes, start: int, bits: int) -> tuple[int, int]:
     reader = build["aioprod.records.fields"].FieldReader(data, start, len(data))
     return reader.varint(bits), reader.position
-
-
-@given(st.lists(st.tuples(st.integers(-(1 << 63), INT64_MAX), st.sampled_from([1, 2, 4, 8])), max_size=10))
-def test_integers(values: list[tuple[int, int]]) -> None:
-    def call(build: Build) -> object:
-        module = build["aioprod.records.builder"]
-        buffer = bytearray(200)
-        position = 0
-        for value, size in values:
-            module.put_int(buffer, position, value, size)
-            position += size
-        return buffer, position
-
-    check_same(call)
 
 
 @given(st.binary(max_size=12), st.integers(0, 4), st.sampled_from([32, 64]))

@@ -44,7 +44,7 @@ def test_the_sentence() -> None:
     code = ErrorCode.INVALID_CONFIG
     assert broker_error("It failed", code).message == "It failed: the broker answered INVALID_CONFIG."
     assert broker_error("It failed", 9999).message == "It failed: the broker answered error 9999."
-    assert broker_error("It failed", code, said="Bad value.").message == "It failed: Bad value."
+    assert broker_error("It failed", code, message="Bad value.").message == "It failed: Bad value."
 
 
 def test_the_broker_s_message_about_missing_rights_is_not_repeated() -> None:
@@ -52,6 +52,6 @@ def test_the_broker_s_message_about_missing_rights_is_not_repeated() -> None:
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     page = "Request Request(processor=1, connectionId=127.0.0.1:1, header=...) is not authorized."
     assert (
-        broker_error("It failed", code, said=page).message
+        broker_error("It failed", code, message=page).message
         == "It failed: the broker answered CLUSTER_AUTHORIZATION_FAILED."
     )

@@ -268,7 +268,7 @@ async def test_a_code_that_does_not_say_what_is_wrong_is_tried_again(
         )
         assert await ask(client, one) == 1
         one.node_id, fault.times = None, None
-        text = f"could not be found: the broker answered {ErrorCode.said(code)}"
+        text = f"could not be found: the broker answered {ErrorCode.name_of(code)}"
         with pytest.raises(RequestTimedOutError, match=text):
             await ask(client, one, 0.1)
     assert [record.levelname for record in caplog.records if text in record.message].count("ERROR") == 1

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from statistics import median
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.snippets import DOCS, ROOT
+from tests.support.snippets import DOCS
 from tools.documentation.pictures import PICTURES
 from tools.documentation.pictures.plots import RESULTS, measured
 
@@ -28,17 +27,6 @@ def test_a_picture_has_its_words_and_stays_within_its_frame(name: str) -> None:
 def test_each_picture_is_on_a_page() -> None:
     text = "".join(page.read_text() for page in DOCS.rglob("*.md"))
     assert {name for name in PICTURES if f"images/{name})" not in text} == set()
-
-
-def test_the_figures_of_the_page_are_those_of_the_results_and_of_the_readme() -> None:
-    page = (DOCS / "performance.md").read_text()
-    results = json.loads(RESULTS.read_text())
-    assert results["environment"]["date"] in page
-    assert results["environment"]["commit"] in page
-    rows = re.findall(r"^\| .+ us \| .+ \| [\d.]+x \|$", page, re.MULTILINE)
-    readme = (ROOT / "README.md").read_text().replace("**", "").replace("CPU per record | ", "")
-    assert len(rows) == 5
-    assert [row for row in rows if row not in readme] == []
 
 
 def test_a_row_without_a_result_is_one_sentence() -> None:

@@ -16,8 +16,6 @@ from aioprod.testing import FakeCluster, KafkaCluster, TcpProxy
 from aioprod.testing.fake import Fault
 from tests.support.snippets import PAGES, ROOT, Snippet, snippets
 
-pytest_plugins = ["pytester"]
-
 SNIPPETS = [snippet for page in PAGES for snippet in snippets(page)]
 
 
@@ -102,18 +100,13 @@ def test_calls_of_the_fake_cluster_that_are_named_exist() -> None:
     named |= set(re.findall(r"\bcluster\.(\w+)", section))
     assert len(named) > 12
     assert {name for name in named if not hasattr(FakeCluster, name)} == set()
+
+
+def test_each_field_of_a_fault_is_in_the_table_of_faults() -> None:
+    text = (ROOT / "docs" / "testing.md").read_text()
     faults = re.findall(r"^\| (`.*?) \|", text[text.index("### Faults") : text.index("## KafkaCluster")], re.MULTILINE)
     fields = {name for row in faults for name in re.findall(r"`([a-z_]+)", row)}
     assert fields == {field.name for field in dataclasses.fields(Fault) if field.init} - {"kind"}
-
-
-def test_the_test_of_a_service_in_the_readme_passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    (snippet,) = [one for one in snippets(ROOT / "README.md") if "fake_cluster" in one.text]
-    pytester.makepyfile(snippet.text)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    plugins = ("-p", "aioprod.testing.plugin", "-p", "pytest_asyncio.plugin", "-o", "asyncio_mode=auto")
-    result = pytester.runpytest_inprocess(*plugins, "-o", "asyncio_default_fixture_loop_scope=function")
-    result.assert_outcomes(passed=1)
 
 
 def test_partitioners_that_are_named_exist() -> None:

@@ -396,7 +396,8 @@ def test_codes_that_do_not_say_what_is_wrong_end_no_member(
     assert driver.step() == Wait(math.inf)
     assert driver.member.owned == {P0}
     assert caplog.messages == [
-        f"A member of group 'g' could not {purpose}: the coordinator answered {ErrorCode.said(code)}. It tries again."
+        f"A member of group 'g' could not {purpose}: "
+        f"the coordinator answered {ErrorCode.name_of(code)}. It tries again."
         for purpose in ("join the group", "get its assignment", "stay in the group")
     ]
 

@@ -23,9 +23,12 @@ def test_what_kafka_wrote_is_read_and_written_as_kafka_does(name: str) -> None:
         assert decode(kind, version, data) == as_read(message)
         assert encode(message, version) == data
         assert to_json(message, version) == sample["json"]
-        covered.add((kind, version))
+        covered.add(f"{kind.__name__} {version}")
     kinds = (getattr(messages, name + "Request"), getattr(messages, name + "Response"))
-    assert covered == {(kind, version) for kind in kinds for version in range(kind.VERSIONS[0], kind.VERSIONS[1] + 1)}
+    declared = {
+        f"{kind.__name__} {version}" for kind in kinds for version in range(kind.VERSIONS[0], kind.VERSIONS[1] + 1)
+    }
+    assert covered == declared, "run: python -m integration.write_golden"
 
 
 @pytest.mark.parametrize("name", golden_names("messages"))

@@ -23,7 +23,7 @@ from aioprod.messages import (
     MetadataRequest,
     ProduceResponse,
 )
-from aioprod.net import metadata_refresh, transport
+from aioprod.net import happy_eyeballs, metadata_refresh
 from aioprod.net.settings import Address
 from aioprod.testing import FakeCluster
 from aioprod.testing.listening import close_server
@@ -178,7 +178,7 @@ async def test_the_error_says_that_a_name_is_unknown(monkeypatch: pytest.MonkeyP
     async def unknown(*args: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(transport, "resolve", unknown)
+    monkeypatch.setattr(happy_eyeballs, "resolve", unknown)
     error = await fail_to_start(("kafka.invalid", 9092), timeout_s=0.1)
     assert "The host name 'kafka.invalid' can't be looked up: Name or service not known" in error.message
 

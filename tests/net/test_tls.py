@@ -18,12 +18,12 @@ import pytest
 
 from aioprod.config import ClientConfig, SecurityConfig
 from aioprod.errors import ConfigError, TlsError
+from aioprod.net.happy_eyeballs import open_connection
 from aioprod.net.security import security_of
 from aioprod.net.settings import ClientSettings
 from aioprod.net.tls.certificates import Validity, certificates_in, has_private_key, tidy_pem, validity
 from aioprod.net.tls.contexts import Tls, TlsContexts
 from aioprod.net.tls.failures import tls_failure
-from aioprod.net.transport import open_connection
 from aioprod.testing import Security
 from aioprod.testing.certificates import LOCAL_HOSTS, Authority, Identity
 

@@ -17,7 +17,7 @@ from aioprod.group import Member
 from aioprod.group.classic.membership import ClassicMembership
 from aioprod.group.kip848.membership import ConsumerMembership
 from aioprod.messages import InitProducerIdRequest, MetadataRequest, MetadataResponse
-from aioprod.net import Client, ClientSettings, addresses, connection, link, transport
+from aioprod.net import Client, ClientSettings, addresses, connection, happy_eyeballs, link
 from aioprod.net.handover import Handover
 from aioprod.net.login.reauthentication import LoginSession
 from aioprod.net.unforeseen import Unforeseen
@@ -86,13 +86,13 @@ async def test_in_tls_it_leaves_no_socket_open(monkeypatch: pytest.MonkeyPatch) 
         raise TypeError("argument must be encoded string without null bytes")
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(transport, "_first_connected", connected)
+    monkeypatch.setattr(happy_eyeballs, "_first_connected", connected)
     # The loop of uvloop has no attributes that can be set.
     fake: Any = type(
         "Loop", (), {"create_connection": staticmethod(create_connection), "getaddrinfo": loop.getaddrinfo}
     )
     with pytest.raises(TypeError):
-        await transport.open_connection(fake, ("127.0.0.1", 1), object, ClientSettings(bootstrap=()))
+        await happy_eyeballs.open_connection(fake, ("127.0.0.1", 1), object, ClientSettings(bootstrap=()))
     assert made[0].fileno() == -1
 
 

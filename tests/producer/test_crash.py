@@ -126,7 +126,7 @@ async def test_a_failure_while_a_request_is_made(brokers: FakeCluster, monkeypat
     brokers.create_topic("t")
     async with running(brokers) as producer:
         await producer.send("t", b"v")
-        monkeypatch.setattr("aioprod.records.builder.crc32c", breaks)
+        monkeypatch.setattr("aioprod.wire.crc.function", lambda: breaks)
         with pytest.raises(NotSentError, match="on purpose"):
             await producer.send("t", b"v")
         assert producer.buffered == (0, 0)

@@ -316,7 +316,7 @@ async def test_a_start_that_could_not_import_its_parts_may_be_tried_again(
 ) -> None:
     """For instance with EMFILE; close() has nothing to end then."""
     producer, other = Producer(cluster.bootstrap, transactional_id="x"), Producer(cluster.bootstrap)
-    monkeypatch.setattr("aioprod.wire.crc.load", lambda: (_ for _ in ()).throw(OSError("too many open files")))
+    monkeypatch.setattr("aioprod.wire.crc.function", lambda: (_ for _ in ()).throw(OSError("too many open files")))
     for each in (producer, other):
         with pytest.raises(OSError, match="too many"):
             await each.start()

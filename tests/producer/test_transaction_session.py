@@ -129,7 +129,7 @@ async def test_begin_aborts_what_was_left_open(version: int) -> None:
             assert handle.epoch == left.epoch + 2
             assert await other.committed_offsets("marker", [PLACE]) == {PLACE: None}
             assert await other.status(left) is TransactionStatus.TAKEN_OVER
-            assert await other.standing(handle) is TransactionStatus.OPEN, "its former name"
+            assert await other.status(handle) is TransactionStatus.OPEN
 
 
 def test_a_handle_may_be_pickled() -> None:
@@ -275,7 +275,7 @@ async def test_a_commit_after_a_rival_took_over_is_unknown(version: int) -> None
             await rival.begin()
         with pytest.raises(TransactionUnknownError, match="was committed is not known") as caught:
             await session.commit()
-        assert caught.value.status is caught.value.standing is TransactionStatus.TAKEN_OVER
+        assert caught.value.status is TransactionStatus.TAKEN_OVER
         assert caught.value.code == ErrorCode.PRODUCER_FENCED
         assert "committed_offsets() show" in str(caught.value)
         with pytest.raises(TransactionUnknownError):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from aioprod.records import memory
+from aioprod.wire import memory
 from aioprod.wire.memory import short_varint
 
 
@@ -51,3 +53,20 @@ def test_a_varint_that_is_not_short() -> None:
     data = bytearray(8)
     memory.put_varint(data, 0, 1_048_576)
     assert short_varint(memoryview(data), 0, 8) == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "put"), [(2, memory.put_int16_be), (4, memory.put_int32_be), (8, memory.put_int64_be)]
+)
+def test_integers_with_the_highest_byte_first(size: int, put: Callable[[bytearray, int, int], None]) -> None:
+    top = 1 << (8 * size - 1)
+    for value in (-top, -1, 0, 1, top - 1):
+        buffer = bytearray(b"\xaa" * (size + 2))
+        put(buffer, 1, value)
+        assert buffer == b"\xaa" + value.to_bytes(size, "big", signed=True) + b"\xaa"
+
+
+def test_an_unsigned_integer_with_the_highest_byte_first() -> None:
+    buffer = bytearray(4)
+    memory.put_uint32_be(buffer, 0, 0xE3069283)
+    assert buffer.hex() == "e3069283"

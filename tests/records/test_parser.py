@@ -14,9 +14,9 @@ from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.compression import Compression, compress
 from aioprod.records.headers import encode_headers
 from aioprod.records.layout import HEADER, PREFIX
-from aioprod.records.memory import put_varint
 from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse_batches
-from aioprod.wire.crc import crc32c
+from aioprod.wire import crc
+from aioprod.wire.memory import put_varint
 
 NOW = 1_700_000_000_000
 INT64_MAX = (1 << 63) - 1
@@ -52,7 +52,7 @@ def make_batch(payload: bytes, count: int, last_offset_delta: int | None = None,
     )
     head = struct.pack(">ib", fields["leader_epoch"], fields["magic"])
     checked = tail + payload
-    body = head + struct.pack(">I", crc32c(checked)) + checked
+    body = head + struct.pack(">I", crc.function()(checked)) + checked
     return struct.pack(">qi", fields["base_offset"], len(body)) + body
 
 

@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioprod.errors import CorruptRecordError
-from aioprod.records.builder import put_int
 from aioprod.records.fields import FieldReader
-from aioprod.records.memory import put_varint, varint_size
 from aioprod.wire.buffer import Buffer
+from aioprod.wire.memory import put_varint, varint_size
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -90,18 +89,3 @@ def test_cut_off_at_every_byte(bits: int) -> None:
 def test_more_bits_than_fit(data: bytes, bits: int) -> None:
     with pytest.raises(CorruptRecordError, match=f"over {bits} bits"):
         read_varint(data, 0, len(data), bits)
-
-
-@pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_put_int_extremes(size: int) -> None:
-    top = 1 << (8 * size - 1)
-    for value in (-top, -1, 0, 1, top - 1):
-        buffer = bytearray(b"\xaa" * (size + 2))
-        put_int(buffer, 1, value, size)
-        assert buffer == b"\xaa" + value.to_bytes(size, "big", signed=True) + b"\xaa"
-
-
-def test_put_int_takes_unsigned_values() -> None:
-    buffer = bytearray(4)
-    put_int(buffer, 0, 0xE3069283, 4)
-    assert buffer.hex() == "e3069283"

@@ -131,7 +131,7 @@ def test_a_run_id_that_was_used(ask: Callable[[Sequence[str]], str], fake_cluste
     settings = OnceSettings.of(
         {"bootstrap.servers": fake_cluster.bootstrap}, transactional_id="aioprod-load.june", topic="orders"
     )
-    steps = Steps(settings.session(), marker=settings.marker, owner="june 1", policy=Policy.RAISE)
+    steps = Steps(settings.session(), marker=settings.marker, owner="june 1", policy=Policy.REFUSE)
     worker.run(steps.start())
     worker.run(steps.begin(0))
     worker.run(steps.commit(0))

@@ -33,7 +33,7 @@ def settings(cluster: FakeClusterThread, topic: str = "t") -> OnceSettings:
 
 def commit(given: OnceSettings) -> None:
     """The first chunk of a run."""
-    steps = Steps(given.session(), marker=given.marker, owner="june 1", policy=Policy.RAISE)
+    steps = Steps(given.session(), marker=given.marker, owner="june 1", policy=Policy.REFUSE)
     worker.run(steps.start())
     try:
         worker.run(steps.begin(0))
@@ -72,7 +72,7 @@ def test_a_run_that_nothing_remembers_does_not_go_on(fake_cluster: FakeClusterTh
     """Its marker may have expired: chunk 0 would be written once more without a word."""
     fake_cluster.create_topic("t", 1)
     given = settings(fake_cluster)
-    for policy in (Policy.RAISE, Policy.ASSUME_COMMITTED):
+    for policy in (Policy.REFUSE, Policy.ASSUME_COMMITTED):
         with pytest.raises(UsageError, match="What run 'june' has committed is not known") as raised:
             check_remembered(replace(given, policy=policy), "june")
         assert "offsets.retention.minutes" in str(raised.value.hint)

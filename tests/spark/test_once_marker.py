@@ -27,11 +27,11 @@ def of(offset: int, owner: str = "me") -> OffsetAndMetadata:
 @pytest.mark.parametrize(
     ("found", "step", "policy", "expected"),
     [
-        (None, 0, Policy.RAISE, Action.WRITE),
-        (of(1), 0, Policy.RAISE, Action.SKIP),
-        (of(9), 0, Policy.RAISE, Action.SKIP),
-        (of(4), 4, Policy.RAISE, Action.WRITE),
-        (of(5), 4, Policy.RAISE, Action.SKIP),
+        (None, 0, Policy.REFUSE, Action.WRITE),
+        (of(1), 0, Policy.REFUSE, Action.SKIP),
+        (of(9), 0, Policy.REFUSE, Action.SKIP),
+        (of(4), 4, Policy.REFUSE, Action.WRITE),
+        (of(5), 4, Policy.REFUSE, Action.SKIP),
         (None, 4, Policy.ASSUME_COMMITTED, Action.MARK),
         (None, 4, Policy.ASSUME_NOT_COMMITTED, Action.WRITE),
         (of(2), 4, Policy.ASSUME_NOT_COMMITTED, Action.WRITE),
@@ -50,10 +50,10 @@ def test_the_marker_of_another_is_never_believed(policy: Policy, step: int) -> N
 
 def test_a_missing_marker_is_refused_unless_told_otherwise() -> None:
     with pytest.raises(UsageError, match=r"step 4 of 'id' was committed is not known.*when_marker_is_missing"):
-        decide(None, 4, "me", Policy.RAISE, "id")
+        decide(None, 4, "me", Policy.REFUSE, "id")
 
 
-@pytest.mark.parametrize("policy", [Policy.RAISE, Policy.ASSUME_COMMITTED])
+@pytest.mark.parametrize("policy", [Policy.REFUSE, Policy.ASSUME_COMMITTED])
 def test_a_gap_is_refused(policy: Policy) -> None:
     with pytest.raises(UsageError, match="2 is the next one, so that 2 are missing"):
         decide(of(2), 4, "me", policy, "id")

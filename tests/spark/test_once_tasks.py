@@ -22,7 +22,7 @@ from aioprod.spark.sink.columns import sink_columns
 from aioprod.spark.sink.written import Written
 from aioprod.spark.transactions import task
 from aioprod.spark.transactions.failures import FinalTaskError
-from aioprod.spark.transactions.first_batches import guarded
+from aioprod.spark.transactions.first_batches import send_first_batches_apart
 from aioprod.spark.transactions.reports import RECEIPTS, REPORTS, Report, disjoint, reports_of
 from aioprod.spark.transactions.settings import OnceSettings
 from aioprod.spark.transactions.steps import Steps
@@ -174,7 +174,8 @@ def test_first_batches_have_sizes_of_their_own(
     batches = [rows(0, *[0] * 50, *[1] * 50), rows(100, *[0] * 20), rows(120, *[2] * 10, *[0] * 5)]
     with participating(write.handle, settings.kafka) as producer:
         results = [
-            result.count for _, result in guarded(producer, map(write.columns.pick, batches), topic="t", attempt=7)
+            result.count
+            for _, result in send_first_batches_apart(producer, map(write.columns.pick, batches), topic="t", attempt=7)
         ]
     assert results[0] == 16, "eight rows of each of the two new partitions"
     assert sum(results) == 135
@@ -187,7 +188,9 @@ def test_a_rival_attempt_is_refused_by_the_broker(settings: OnceSettings, write:
 
     def attempt(number: int) -> None:
         with participating(write.handle, settings.kafka) as producer:
-            for _ in guarded(producer, [write.columns.pick(rows(0, *[0] * 50))], topic="t", attempt=number):
+            for _ in send_first_batches_apart(
+                producer, [write.columns.pick(rows(0, *[0] * 50))], topic="t", attempt=number
+            ):
                 pass
 
     attempt(7)
@@ -203,7 +206,7 @@ def test_first_batches_of_rows_that_name_their_topics(
         {"value": ["a", "b", "c"], "partition": pa.array([0, 0, 0], pa.int32()), "topic": ["t", "other", "t"]}
     )
     with participating(write.handle, settings.kafka) as producer:
-        results = [result for _, result in guarded(producer, [batch], topic=None, attempt=0)]
+        results = [result for _, result in send_first_batches_apart(producer, [batch], topic=None, attempt=0)]
     assert [result.count for result in results] == [2, 1]
 
 

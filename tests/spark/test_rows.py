@@ -12,8 +12,8 @@ from aioprod.errors import UndeliveredRowsError
 from aioprod.producer import Producer
 from aioprod.spark import worker
 from aioprod.spark.sink import rows
-from aioprod.spark.sink.rows import _Pace, sent
-from aioprod.spark.sink.written import Written, written
+from aioprod.spark.sink.rows import _Pace, send_rows
+from aioprod.spark.sink.written import Written, sums_by_partition
 from aioprod.testing.fixtures import FakeClusterThread
 
 
@@ -34,25 +34,25 @@ def stored(cluster: FakeClusterThread, partition: int) -> list[bytes | None]:
 
 
 def test_all_rows_in_their_order(fake_cluster: FakeClusterThread, producer: Producer) -> None:
-    some = list(sent(producer, batches(3, 4, partition=1), topic="t"))
+    some = list(send_rows(producer, batches(3, 4, partition=1), topic="t"))
     assert [len(taken) for taken, _ in some] == [3]
     assert stored(fake_cluster, 1) == [f"{number}-{row}".encode() for number in range(3) for row in range(4)]
-    assert written(result for _, result in some) == (Written("t", 1, 12, 0, 11),)
+    assert sums_by_partition(result for _, result in some) == (Written("t", 1, 12, 0, 11),)
 
 
 def test_calls_end_after_some_bytes(
     fake_cluster: FakeClusterThread, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "_CALL_BYTES", 1)
-    some = list(sent(producer, batches(3, 4, partition=2), topic="t"))
+    some = list(send_rows(producer, batches(3, 4, partition=2), topic="t"))
     assert [len(taken) for taken, _ in some] == [1, 1, 1]
-    assert written(result for _, result in some) == (Written("t", 2, 12, 0, 11),)
+    assert sums_by_partition(result for _, result in some) == (Written("t", 2, 12, 0, 11),)
     assert len(stored(fake_cluster, 2)) == 12
 
 
 def test_nothing_comes_of_nothing(producer: Producer) -> None:
-    assert list(sent(producer, iter(()), topic="t")) == []
-    assert list(sent(producer, batches(2, 0), topic="t")) == []
+    assert list(send_rows(producer, iter(()), topic="t")) == []
+    assert list(send_rows(producer, batches(2, 0), topic="t")) == []
 
 
 def test_the_first_row_that_can_not_be_delivered_is_named(producer: Producer) -> None:
@@ -61,7 +61,7 @@ def test_the_first_row_that_can_not_be_delivered_is_named(producer: Producer) ->
         yield pa.record_batch({"key": ["c", "d", "e"], "value": ["3", "x" * 2_000_000, "y" * 2_000_001]})
 
     with pytest.raises(UndeliveredRowsError) as caught:
-        list(sent(producer, with_giants(), topic="t"))
+        list(send_rows(producer, with_giants(), topic="t"))
     assert str(caught.value).startswith(
         "2 rows, the first one with the key 'd' and a value of 2000000 bytes can't be delivered to topic 't': A record "
         "for topic 't' takes up to 2000"
@@ -72,14 +72,14 @@ def test_the_first_row_that_can_not_be_delivered_is_named(producer: Producer) ->
 def test_a_long_key_is_cut_and_a_missing_value_counts_nothing(producer: Producer) -> None:
     bad = pa.record_batch({"key": [b"k" * 200], "value": pa.array([None], pa.binary()), "partition": [9]})
     with pytest.raises(UndeliveredRowsError) as caught:
-        list(sent(producer, iter([bad]), topic="t"))
+        list(send_rows(producer, iter([bad]), topic="t"))
     assert f"A row with the key {b'k' * 80!r}... and a value of 0 bytes can't be delivered" in str(caught.value)
 
 
 def test_a_row_names_its_own_topic(fake_cluster: FakeClusterThread, producer: Producer) -> None:
     topics = pa.record_batch({"topic": ["t", None], "value": ["1", "2"]})
     with pytest.raises(UndeliveredRowsError, match="to topic None"):
-        list(sent(producer, iter([topics]), topic=None))
+        list(send_rows(producer, iter([topics]), topic=None))
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
@@ -92,7 +92,7 @@ def test_what_fails_to_compute_the_rows_comes_out_unchanged(producer: Producer, 
         raise UpstreamError("no more")
 
     with pytest.raises(UpstreamError, match="no more"):
-        list(sent(producer, failing(), topic="t"))
+        list(send_rows(producer, failing(), topic="t"))
 
 
 def test_a_pace_is_kept_and_nothing_is_saved_up() -> None:

@@ -16,7 +16,7 @@ import pyspark_aioprod
 from aioprod.errors import ConfigError, UndeliveredRowsError, UnknownTopicError, UsageError
 from aioprod.spark import worker
 from aioprod.spark.datasource import AioprodSource
-from aioprod.spark.sink.writer import Delivered
+from aioprod.spark.sink.at_least_once import Delivered
 from aioprod.spark.sink.written import Written
 from aioprod.testing.fixtures import FakeClusterThread
 

@@ -17,7 +17,7 @@ PICTURES = {"matplotlib", "rich"}
 @pytest.mark.parametrize(
     ("module", "needless"),
     [
-        ("aioprod.spark.sink.writer", FOR_MEMBERS | FOR_DRIVERS | READS),
+        ("aioprod.spark.sink.at_least_once", FOR_MEMBERS | FOR_DRIVERS | READS),
         ("aioprod.spark.transactions.task", FOR_MEMBERS | FOR_DRIVERS | READS),
         ("aioprod.spark.source.reader", FOR_MEMBERS | FOR_DRIVERS | WRITES),
         ("aioprod.spark.planning.job", FOR_MEMBERS | WRITES),

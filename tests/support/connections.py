@@ -11,9 +11,9 @@ from aioprod.errors import AioprodError
 from aioprod.messages import MetadataRequest
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.events import ConnectionOwner
+from aioprod.net.happy_eyeballs import open_connection
 from aioprod.net.protocol.connection import Connection
 from aioprod.net.settings import ClientSettings
-from aioprod.net.transport import open_connection
 from aioprod.testing import FakeCluster
 from aioprod.wire.codec import encode
 from aioprod.wire.schema import AnyRequest

@@ -35,6 +35,9 @@ class ShiftedClock(Clock):
         super().__init__()
         self.offset_s = 0.0
 
+    def seconds(self) -> float:
+        return self.now_ns() / 1e9
+
     def now_ns(self) -> int:
         return time.monotonic_ns() + int(self.offset_s * 1e9)
 

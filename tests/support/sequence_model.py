@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 from types import SimpleNamespace
+from typing import Any
 
 from aioprod import ProducerConfig
 from aioprod._error_codes import ErrorCode

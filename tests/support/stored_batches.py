@@ -9,7 +9,7 @@ from aioprod.records import PREFIX, Compression, ControlType, ParsedBatch, Recor
 from aioprod.records.headers import encode_headers
 from aioprod.testing.fake import FakePartition
 from aioprod.types import Headers
-from aioprod.wire.crc import crc32c
+from aioprod.wire import crc
 
 CONTROL_FLAG = 0x20
 
@@ -42,7 +42,7 @@ def stored_batch(
     struct.pack_into(">h", batch, 21, flags | attributes)
     if last_offset_delta is not None:
         struct.pack_into(">i", batch, 23, last_offset_delta)
-    struct.pack_into(">I", batch, 17, crc32c(batch[21:]))
+    struct.pack_into(">I", batch, 17, crc.function()(batch[21:]))
     return bytes(batch)
 
 

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
+from aioprod.wire import crc
 from aioprod.wire.buffer import Buffer
-from aioprod.wire.crc import crc32c
 
 
 @pytest.mark.parametrize("data", [b"123456789", bytearray(b"123456789"), memoryview(b"_123456789_")[1:-1]])
 def test_the_check_value_of_crc_32c(data: Buffer) -> None:
-    assert crc32c(data) == 0xE306_9283
+    assert crc.function()(data) == 0xE306_9283
 
 
 def test_the_vector_of_rfc_3720() -> None:
-    assert crc32c(bytes(32)) == 0x8A91_36AA
-    assert crc32c(b"") == 0
+    assert crc.function()(bytes(32)) == 0x8A91_36AA
+    assert crc.function()(b"") == 0

@@ -166,15 +166,15 @@ async def _check_connection(
 
 def _check_versions(findings: Findings, subject: str, admin: Admin) -> None:
     """Whether the broker knows all requests of producers, members and readers."""
-    spoken = admin.spoken
-    lacking = [kind.NAME for kind in _NEEDED if spoken is None or not spoken.supports(kind)]
-    if lacking:
-        found = f"It does not know {', '.join(lacking)}."
+    versions = admin.api_versions
+    missing = [kind.NAME for kind in _NEEDED if versions is None or not versions.supports(kind)]
+    if missing:
+        found = f"It does not know {', '.join(missing)}."
         findings.add(
             "versions", subject, "warning", found, "It is older than Kafka 0.11, or no Kafka: some calls fail."
         )
-    elif spoken is not None:
-        newest = ", ".join(f"{kind.NAME} {spoken.pick(kind)}" for kind in _NEEDED[:3])
+    elif versions is not None:
+        newest = ", ".join(f"{kind.NAME} {versions.pick(kind)}" for kind in _NEEDED[:3])
         findings.add("versions", subject, "ok", f"It knows all that this client needs, such as {newest}.")
 
 

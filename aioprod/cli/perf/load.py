@@ -23,23 +23,29 @@ _BYTES_MAX: Final = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A load: until `records` are sent, or for `seconds`. `rate` is records a second, None as fast as possible.
-
-    `chunk` is the records of one call of `send_many` or `send_arrow`, `tasks` how many calls of `send` wait at a time.
-    Values are the lines of `payload_file`, or of `size` random bytes drawn from `seed`, keys of `key_size`, 0 for none.
-    """
+    """What is to be sent."""
 
     topic: str
     records: int | None
+    """How many; None: until `seconds` are over."""
     seconds: float | None
+    """How long to send; None: until all `records` are sent."""
     size: int
+    """Bytes of a value, unless `payload_file` has the values."""
     key_size: int
+    """Bytes of a key; 0: no keys."""
     rate: float | None
+    """Records a second; None: as fast as possible."""
     style: str
+    """One of `STYLES`."""
     seed: int
+    """Of the random bytes."""
     chunk: int
+    """Records of one call of `send_many` or `send_arrow`."""
     tasks: int
+    """Calls of `send` that wait at a time."""
     payload_file: str | None
+    """Its lines are the values."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; `Load(**...)` takes it back."""

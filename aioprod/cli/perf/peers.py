@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ssl
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, Final
 
+from aioprod.cli.peer_settings import aiokafka_settings, librdkafka_settings
 from aioprod.config import ProducerConfig
 from aioprod.config._secrets import secret_of
 from aioprod.errors import ConfigError
@@ -23,8 +22,13 @@ _ALWAYS: Final = ("bootstrap_servers", "client_id", "acks", "linger_ms", "batch_
 """Those that all clients get, also where they are defaults: theirs are others."""
 
 _LOG_IN: Final = ("security_protocol", "sasl_mechanism", "sasl_username", "sasl_password")
-_TRUST: Final = ("ssl_truststore_location", "ssl_truststore_certificates")
-_KNOWN: Final = (*_ALWAYS, "enable_idempotence", *_LOG_IN, *_TRUST)
+_KNOWN: Final = (
+    *_ALWAYS,
+    "enable_idempotence",
+    *_LOG_IN,
+    "ssl_truststore_location",
+    "ssl_truststore_certificates",
+)
 
 
 def peers_of(text: str) -> list[str]:
@@ -58,31 +62,6 @@ def settings_of_peer(peer: str, config: ProducerConfig) -> dict[str, Any]:
     given["bootstrap_servers"] = ",".join(config.bootstrap_servers)
     if "sasl_password" in given:
         given["sasl_password"] = secret_of("sasl.password", given["sasl_password"])
-    return _WORDS[peer](given)
-
-
-def _confluent(given: Mapping[str, Any]) -> dict[str, Any]:
-    renamed = {"ssl_truststore_location": "ssl.ca.location", "ssl_truststore_certificates": "ssl.ca.pem"}
-    return {renamed.get(name, name.replace("_", ".")): value for name, value in given.items()} | {"log_level": 0}
-
-
-def _aiokafka(given: Mapping[str, Any]) -> dict[str, Any]:
-    renamed = {
-        "batch_size": "max_batch_size",
-        "sasl_username": "sasl_plain_username",
-        "sasl_password": "sasl_plain_password",
-    }
-    found = {renamed.get(name, name): value for name, value in given.items() if name not in _TRUST}
-    if found["compression_type"] == "none":
-        found["compression_type"] = None
-    if "SSL" in given.get("security_protocol", ""):
-        found["ssl_context"] = ssl.create_default_context(
-            cafile=given.get("ssl_truststore_location"), cadata=given.get("ssl_truststore_certificates")
-        )
-    return found
-
-
-_WORDS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
-    "confluent": _confluent,
-    "aiokafka": _aiokafka,
-}
+    if peer == "aiokafka":
+        return aiokafka_settings(given)
+    return librdkafka_settings(given) | {"log_level": 0}

@@ -31,16 +31,15 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Rows:
-    """Some records of a file, the first of line `line`: values, keys if there are any, or `single` ones.
-
-    `error` is what is wrong with line `error_line`, after which nothing was read.
-    """
+    """Some records of a file: values and keys, or `single` ones."""
 
     line: int
+    """That of the first record."""
     values: Sequence[bytes | None] | Lines = ()
     keys: Sequence[bytes | None] | None = None
     single: Sequence[Row] = ()
     error: InvalidRecordError | None = None
+    """What is wrong with line `error_line`; nothing was read after it."""
     error_line: int = 0
 
 

@@ -109,7 +109,7 @@ class SendingProducer(Producer):
         """One of the topic's partitions by chance, with a leader if any has one."""
         cluster = self._engine.parts.client.metadata.cluster
         candidates = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
-        return candidates[int(self._engine.parts.random.random() * len(candidates))].partition
+        return candidates[int(self._engine.parts.environment.random.random() * len(candidates))].partition
 
     async def all_metadata(self) -> MetadataResponse:
         """What a broker says of all topics; raises RequestTimedOutError and what else a request raises."""

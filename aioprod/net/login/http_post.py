@@ -9,8 +9,8 @@ from typing import Final
 import httpx
 
 from aioprod._short_reprs import printable
+from aioprod.net.happy_eyeballs import reason_of
 from aioprod.net.protocol.sasl.token_endpoint import TokenRequest
-from aioprod.net.transport import reason_of
 
 __all__ = ["PostError", "post"]
 

@@ -234,7 +234,7 @@ class Connection:
             self._request_versions(min(retry_version(answer), exchange.version - 1), now)
             return
         if code != ErrorCode.NONE:
-            text = f"{self.peer} answered ApiVersions v{exchange.version} with {ErrorCode.said(code)}."
+            text = f"{self.peer} answered ApiVersions v{exchange.version} with {ErrorCode.name_of(code)}."
             raise BrokerError(text, code=code)
         self.versions = ApiVersions.from_response(answer)
         self.throttle(exchange.kind, exchange.version, answer.throttle_time_ms, now)

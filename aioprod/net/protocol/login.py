@@ -87,13 +87,13 @@ class Login:
                 hint="Set security.protocol to PLAINTEXT or SSL, or name the port of a listener with SASL.",
             )
         raise AuthenticationError(
-            f"{peer} rejected the start of the log-in of {self._user} by {self.mechanism}: {ErrorCode.said(code)}."
+            f"{peer} rejected the start of the log-in of {self._user} by {self.mechanism}: {ErrorCode.name_of(code)}."
         )
 
     def _token_answered(self, answer: SaslAuthenticateResponse, peer: str) -> list[SaslAuthenticateRequest]:
         code = ErrorCode.of(answer.error_code)
         if code != ErrorCode.NONE:
-            self._reject(peer, answer.error_message or ErrorCode.said(code))
+            self._reject(peer, answer.error_message or ErrorCode.name_of(code))
         self.session_lifetime_s = max(0, answer.session_lifetime_ms) / 1000.0
         return self._continue(answer.auth_bytes, peer)
 

@@ -292,6 +292,7 @@ class Accumulator:
         They are taken, so that no error may reach their caller any more: a batch that can't be closed, as the stack or
         the memory is used up, is closed by the next record for it or when it has lingered.
         """
+        batch.records += records
         batch.record_bytes += size
         self.budget.take(size, records)
         self.serial += records

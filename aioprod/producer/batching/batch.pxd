@@ -30,7 +30,7 @@ cdef class Batch:
     cdef public set withdrawn
     cdef public dict places
     cdef public object topic_id, broker, code, cause
-    cdef public long long serial, record_bytes, producer_id, base_sequence
+    cdef public long long serial, records, record_bytes, producer_id, base_sequence
     cdef public double created, deadline
     cdef public int state, attempts, epoch
     cdef public bint maybe_stored, sealed, stamped, compressing, on_wire, unanswered, retrying, released, was_redirected

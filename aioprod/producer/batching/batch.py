@@ -83,6 +83,7 @@ class Batch:
         "places",
         "producer_id",
         "record_bytes",
+        "records",
         "released",
         "retrying",
         "sealed",
@@ -107,6 +108,7 @@ class Batch:
         self.waiters: list[Any] = []
         self.withdrawn: set[int] | None = None
         self.places: dict[int, tuple[int, int]] | None = None
+        self.records = 0
         self.record_bytes = 0
         self.attempts = 0
         self.broker: int | None = None
@@ -126,11 +128,6 @@ class Batch:
         self.stamped = False
         self.barriers: list[FlushBarrier] | None = None
 
-    @property
-    def records(self) -> int:
-        """Records that will be sent: those appended less those withdrawn."""
-        return self.builder.count - (len(self.withdrawn) if self.withdrawn else 0)
-
     def withdraw(self, waiter: object) -> int:
         """Take one record out before it is sent; the bytes it gives back, 0 when it is too late."""
         if self.state >= IN_FLIGHT or self.attempts:
@@ -141,6 +138,7 @@ class Batch:
         if self.withdrawn is None:
             self.withdrawn = set()
         self.withdrawn.add(index)
+        self.records -= 1
         self.record_bytes -= size
         return size
 

@@ -1,4 +1,4 @@
-from aioprod.records cimport memory
+from aioprod.wire cimport memory
 
 
 cdef class BufferPool:

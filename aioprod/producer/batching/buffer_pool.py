@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aioprod.records import memory
 from aioprod.records.layout import HEADER, PREFIX
+from aioprod.wire import memory
 
 __all__ = ["BUFFER_OVERHEAD", "BufferPool"]
 

@@ -8,7 +8,7 @@ from aioprod.producer.batching.partition_choice cimport PartitionChoice
 from aioprod.producer.batching.bulk_topics cimport RowTopics
 from aioprod.producer.batching.bulk_values cimport count_runs, join_bulk
 from aioprod.producer.batching.partition cimport Partition, Topic
-from aioprod.records cimport memory
+from aioprod.wire cimport memory
 from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.bounds cimport size_bound
 

@@ -13,9 +13,9 @@ from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.bulk_topics import RowsCall, RowTopics
 from aioprod.producer.batching.bulk_values import BYTES_PER_TURN, count_runs, join_bulk
 from aioprod.producer.batching.partition import Partition, Topic
-from aioprod.records import memory
 from aioprod.records.bounds import LOOSE_OVERHEAD, size_bound
 from aioprod.records.headers import NO_HEADERS
+from aioprod.wire import memory
 
 __all__ = ["BulkColumns", "RecordColumns"]
 

@@ -9,7 +9,7 @@ cdef int IN_FLIGHT
 
 
 @cython.locals(
-    partition=Partition, batch=Batch, open_batch=Batch, batches=list, size=Py_ssize_t, raw=Py_ssize_t, _=Py_ssize_t,
+    partition=Partition, batch=Batch, open_batch=Batch, batches=list, size=Py_ssize_t, raw=Py_ssize_t, batch_size=Py_ssize_t, _=Py_ssize_t,
 )
 cpdef list drain(
     Accumulator accumulator, BrokerQueue queue, double now, Py_ssize_t size_max, Py_ssize_t raw_max, bint unfinished

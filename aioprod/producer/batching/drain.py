@@ -36,8 +36,9 @@ def drain(
             continue
         batch = partition.queued[0]
         if is_prepared(accumulator, batch):
-            size += batch.builder.size
-            raw += 0 if batch.builder.compressed else batch.builder.size
+            batch_size = batch.builder.size
+            size += batch_size
+            raw += 0 if batch.builder.compressed else batch_size
             if batches and (size > size_max or raw > raw_max or len(batches) == BATCHES_MAX):
                 return batches
         queue.ready.popleft()
@@ -53,16 +54,17 @@ def drain(
         if not may_send(accumulator, partition, now):
             queue.unfinished.pop(partition)
             continue
-        size += open_batch.builder.size
-        raw += open_batch.builder.size
+        batch_size = open_batch.builder.size
+        size += batch_size
+        raw += batch_size
         if batches and (size > size_max or raw > raw_max or len(batches) == BATCHES_MAX):
             break
-        accumulator.close(partition, open_batch.builder.size, now)
+        accumulator.close(partition, batch_size, now)
         if is_prepared(accumulator, open_batch):
             batches.append(take(accumulator, partition, now))
         else:
-            size -= open_batch.builder.size
-            raw -= open_batch.builder.size
+            size -= batch_size
+            raw -= batch_size
     return batches
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import overload
 
-from aioprod.records import memory
 from aioprod.records.builder import RecordBatchBuilder
+from aioprod.wire import memory
 
 __all__ = ["Lines", "lines_of"]
 

@@ -103,6 +103,7 @@ def _part(batch: Batch, chunk: list[int], waiters: list[Any]) -> Batch:
     cursor = RecordCursor(batch.builder)
     for index in chunk:
         cursor.go_to(index)
+        part.records += 1
         part.record_bytes += builder.append_again(cursor)
         _join(part, waiters[index])
     return part

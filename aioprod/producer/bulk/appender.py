@@ -86,7 +86,8 @@ class BulkAppender:
         engine = self._engine
         bulk = self._bulk
         if timestamp is None:
-            timestamp = engine.parts.clock.timestamp_ms(engine.parts.clock.now_ns())
+            clock = engine.parts.environment.clock
+            timestamp = clock.timestamp_ms(clock.now_ns())
         part = BulkValues(bulk, values, keys, headers, timestamp, partition, len(bulk.partitions))
         while not self.append(part, name):
             if part.needed:

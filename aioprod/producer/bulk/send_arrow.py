@@ -145,8 +145,9 @@ class _Call:
         engine = self._engine
         topic = self._topic
         rows = BulkColumns(self.bulk, columns, start, stop, len(self.bulk.partitions), self._topic_errors)
+        clock = engine.parts.environment.clock
         while True:
-            rows.timestamp = engine.parts.clock.timestamp_ms(engine.parts.clock.now_ns())
+            rows.timestamp = clock.timestamp_ms(clock.now_ns())
             if self._feeder.append(rows, topic):
                 break
             if rows.unknown is not None:

@@ -84,7 +84,9 @@ class TransactionManager(TransactionRules):
         name = self._config.transactional_id
         assert name is not None
         self._effects = Effects(parts, guard, flush)
-        self._coordination = CoordinatorRequests(parts.client, name, self._config.transaction_timeout_ms, parts.random)
+        self._coordination = CoordinatorRequests(
+            parts.client, name, self._config.transaction_timeout_ms, parts.environment.random
+        )
         self._tasks = Supervisor(parts.loop, self._on_failure)
 
     @property
@@ -284,15 +286,15 @@ class TransactionManager(TransactionRules):
         return False
 
     async def _request(self, step: Step) -> ProducerIdentity:
-        present, commits = self._present, step is Step.COMMIT
+        present, deadline = self._present, self._effects.now() + PATIENCE_S
         if step is Step.INITIALIZE:
-            coordination = self._coordination
-            return await coordination.initialize(self._identity, self._deadline(), is_open=present.is_replaced)
+            return await self._coordination.initialize(self._identity, deadline, is_open=present.is_replaced)
         is_known = present.is_known or self._effects.has_sent
         if not is_known and not present.may_be_known:
             return self._identity
+        commits, raises_epoch = step is Step.COMMIT, present.implicit
         return await self._coordination.end(
-            self._identity, self._deadline(), committed=commits, raises_epoch=present.implicit, is_known=is_known
+            self._identity, deadline, committed=commits, raises_epoch=raises_epoch, is_known=is_known
         )
 
     async def close(self) -> None:
@@ -337,7 +339,7 @@ class TransactionManager(TransactionRules):
         names = [TopicPartition(partition.topic.name, partition.index) for partition in partitions]
         self._present.may_be_known = True
         try:
-            await self._coordination.add_partitions(self._identity, names, self._deadline())
+            await self._coordination.add_partitions(self._identity, names, self._effects.now() + PATIENCE_S)
         except RequestTimedOutError:
             return
         except Rejected as rejected:
@@ -395,10 +397,6 @@ class TransactionManager(TransactionRules):
         failed = rejected.meaning is Meaning.FAILED and not isinstance(rejected.error, AuthorizationError)
         return (self.call_error(call) if failed else None) or rejected.error.again()
 
-    def records_failed(self, error: AioprodError) -> None:
-        """Accepted records failed with `error` before they got a partition."""
-        self.fail(error)
-
     def fail(self, error: AioprodError) -> None:
         """Fail the transaction, so that it can only be aborted; does nothing if it is ending already."""
         if (self.state, E.FAILED) not in TRANSITIONS:
@@ -426,9 +424,6 @@ class TransactionManager(TransactionRules):
         if identity != self._identity:
             self._identity = identity
             self._effects.set_producer_id(identity)
-
-    def _deadline(self) -> float:
-        return self._effects.now() + PATIENCE_S
 
     @contextlib.asynccontextmanager
     async def _turn(self, call: TransactionEvent, timeout_s: float | None = None) -> AsyncIterator[float]:

@@ -387,7 +387,7 @@ def _is_open(step: Step, code: ErrorCode | int) -> bool:
 
 
 def _said(step: Step, code: ErrorCode | int) -> str:
-    return f"The coordinator answered {ErrorCode.said(code)} to the request to {step.value}"
+    return f"The coordinator answered {ErrorCode.name_of(code)} to the request to {step.value}"
 
 
 def _code_of_identity(answer: InitProducerIdResponse) -> int:

@@ -40,5 +40,5 @@ class TransactionRules:
     def batch_failed(self, batch: Batch, message: str) -> None:
         """A batch was not delivered, for the reason in `message`."""
 
-    def records_failed(self, error: AioprodError) -> None:
-        """Accepted records failed with `error` before they got a partition."""
+    def fail(self, error: AioprodError) -> None:
+        """Accepted records failed with `error` before they got a partition, and their transaction fails with them."""

@@ -240,10 +240,6 @@ class TransactionSession(SessionUser):
         """
         return await self._fetch_status(handle, self._deadline())
 
-    async def standing(self, handle: TransactionHandle) -> TransactionStatus:
-        """The former name of `status`."""
-        return await self.status(handle)
-
     async def _fetch_status(self, handle: TransactionHandle, deadline: float) -> TransactionStatus:
         def code_of(answer: DescribeTransactionsResponse) -> int:
             return answer.transaction_states[0].error_code if answer.transaction_states else ErrorCode.NONE

@@ -26,12 +26,14 @@ def key_text(key: bytes | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row that is wrong. `partition` and `offset`: where it is, or, of a lost one, where it was written."""
+    """One row that is wrong."""
 
     kind: str
     key: str | None
     partition: int
+    """Where the row is; where it was written, if it is lost."""
     offset: int
+    """In that partition."""
     promised_partition: int | None = None
     """Where a misplaced row should be."""
     after_offset: int | None = None
@@ -55,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAudit:
-    """`is_same`: the rows that were compared are those that were promised, in their order."""
+    """What one partition should hold, and what it holds."""
 
     partition: int
     promised: int
@@ -63,23 +65,27 @@ class PartitionAudit:
     promised_bytes: int
     found_bytes: int
     is_same: bool
+    """Whether the rows that were compared are those that were promised, in their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """`counts` are exact, by kind; `findings` the first ones of each kind. `was_full`: each row was compared with its
-    receipt. `others`: rows that the manifest does not know are not an error."""
+    """What `audit` found."""
 
     run_id: str
     topic: str
     isolation: str
     partitions: tuple[PartitionAudit, ...]
     counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+    """How many findings there are of each kind."""
     findings: tuple[Finding, ...] = ()
+    """The first of each kind."""
     changed: tuple[int, ...] = ()
     """Partitions whose receipts are not those that the manifest was made of."""
     was_full: bool = False
+    """Whether each row was compared with its receipt."""
     others: bool = False
+    """Whether rows that the manifest does not know are no error."""
     seconds: float = 0.0
 
     @property

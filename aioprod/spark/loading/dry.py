@@ -21,12 +21,15 @@ _KEY_SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """`rows` and `bytes` (of keys and values) by partition; rows above `limit` bytes can't be sent."""
+    """What a load would send."""
 
     schema: str
     rows: tuple[int, ...]
+    """By partition."""
     bytes: tuple[int, ...]
+    """Of keys and values, by partition."""
     oversize: int
+    """How many rows are above `limit`."""
     oversize_keys: tuple[str, ...]
     """The first of their keys."""
     limit: int

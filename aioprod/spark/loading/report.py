@@ -14,13 +14,7 @@ __all__ = ["LoadReport"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
-    """What was written by one call of `load`; chunks that earlier calls had committed count as skipped only.
-
-    `rows` and `bytes` (of keys and values; None where the run has no manifest to know it by) are those of this call,
-    `all_rows` and `all_bytes` those of the whole run (None without a manifest). `offsets`: the first and the last
-    offset in each partition, of the whole run where there is a manifest; markers of transactions lie between. `reruns`
-    counts attempts that were lost and made again. `dry_run` is what was found where nothing was to be sent.
-    """
+    """What was written by one call of `load`."""
 
     run_id: str
     topic: str
@@ -29,16 +23,25 @@ class LoadReport:
     chunks_of: str
     done: int = 0
     skipped: int = 0
+    """Chunks that earlier calls had committed."""
     rows: int = 0
+    """Of this call."""
     bytes: int | None = None
+    """Of this call: keys and values; None without a manifest."""
     all_rows: int | None = None
+    """Of the whole run; None without a manifest."""
     all_bytes: int | None = None
+    """Of the whole run; None without a manifest."""
     seconds: float = 0.0
     attempts: int = 0
     reruns: tuple[str, ...] = ()
+    """Why attempts were lost and made again."""
     offsets: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """The first and the last offset of this call by partition, or of the whole run if it has a manifest. Markers of
+    transactions lie between."""
     manifest: str | None = None
     dry_run: DryRun | None = None
+    """What was found, if nothing was to be sent."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

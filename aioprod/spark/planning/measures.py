@@ -15,30 +15,32 @@ __all__ = ["Growth", "HotKey", "Layout", "PlanReport", "Switch"]
 
 @dataclass(frozen=True, slots=True)
 class HotKey:
-    """One of the keys with most rows; `key` is None for the rows without one."""
+    """One of the keys with most rows."""
 
     key: bytes | None
+    """None stands for the rows without a key."""
     rows: int
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One partitioner at one number of partitions: `rows`, `bytes` and `keys` of each partition in order.
-
-    `spread_rows` of the rows are not put anywhere by their key (they have none, or the partitioner looks at none): they
-    are in `rows` in equal shares. `largest_rows` has the one key with most rows that dictates a partition. `members`
-    holds per assignor how many rows each member reads.
-    """
+    """One partitioner at one number of partitions."""
 
     partitioner: str
     count: int
     rows: tuple[int, ...]
+    """Of each partition."""
     bytes: tuple[int, ...]
+    """Of each partition."""
     keys: tuple[int, ...]
+    """How many different ones each partition has."""
     spread_rows: int = 0
+    """Rows that no key puts anywhere: each partition has an equal share of them."""
     largest_rows: int = 0
+    """Rows of the largest key that decides on a partition."""
     members: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """How many rows each member reads, by assignor."""
 
     @property
     def skew(self) -> float:
@@ -89,17 +91,17 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """What `plan` found: totals, a result for each partitioner and count, and what it recommends.
-
-    `rows`, `bytes` (of keys and values) and `keys` (different ones) are of all the data; `value` says what the bytes
-    of a value are of. `partitioner` and `count` are the recommended ones, `recommendation` says why.
-    """
+    """What `plan` found: totals, a result for each partitioner and count, and what it recommends."""
 
     key: str
     value: str
+    """What the bytes of a value are of."""
     rows: int
+    """Of all the data."""
     bytes: int
+    """Of all keys and values."""
     keys: int
+    """How many different ones there are."""
     keyless_rows: int
     hot_keys: tuple[HotKey, ...]
     results: tuple[Layout, ...]
@@ -107,8 +109,11 @@ class PlanReport:
     switches: tuple[Switch, ...]
     consumers: int | None
     partitioner: str
+    """The recommended one."""
     count: int
+    """The recommended one."""
     recommendation: str
+    """Why."""
 
     def result(self, partitioner: str, count: int) -> Layout:
         """The result of one partitioner and count; KeyError if it was not counted."""

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from aioprod.producer import Producer
 
-__all__ = ["Sent", "sent"]
+__all__ = ["Acknowledged", "send_rows"]
 
 _CALL_BYTES: Final = 32 * 1024 * 1024
 """After so many bytes the outcome of all before is waited for: what a task holds of its rows stays bounded, and a task
 that has to fail does so soon."""
 
-Sent = tuple["list[pa.RecordBatch]", SendResult]
-"""Some of a task's batches, and what became of them: every row was acknowledged."""
+Acknowledged = tuple["list[pa.RecordBatch]", SendResult]
+"""Some of a task's batches, of which every row was acknowledged, and their offsets."""
 
 
-def sent(
+def send_rows(
     producer: Producer, batches: Iterable[pa.RecordBatch], *, topic: str | None, bytes_s: float | None = None
-) -> Iterator[Sent]:
-    """Send a task's batches in their order, at most `bytes_s` bytes in a second; yields them as they are delivered.
+) -> Iterator[Acknowledged]:
+    """Send a task's batches in their order, at most `bytes_s` bytes in a second; yields them as they are acknowledged.
 
     Each batch has the columns of a record and no other. Raises UndeliveredRowsError, which names the first of the
     rows that can't be delivered, and whatever the computation of the batches raises.

@@ -1,13 +1,11 @@
-"""The sink's writer for streams, in a module of its own: its base class came with PySpark 4.1."""
+"""The writer for streams, in a module of its own: its base class came with PySpark 4.1."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamArrowWriter
-
-from aioprod.spark.sink.writer import Delivered, log_incomplete, log_written
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,11 +21,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Delivered:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._sink.write(iterator)
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:  # noqa: N803  # called by this name
-        log_written(f"Micro-batch {batchId}", messages)
+        self._sink.commit(messages, f"Micro-batch {batchId}")
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:  # noqa: N803  # called by this name
-        log_incomplete(f"Micro-batch {batchId}", messages)
+        self._sink.abort(messages, f"Micro-batch {batchId}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aioprod.types import SendResult, TopicPartition
 
-__all__ = ["Written", "written"]
+__all__ = ["Written", "sums_by_partition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Written:
     last: int
 
 
-def written(results: Iterable[SendResult]) -> tuple[Written, ...]:
+def sums_by_partition(results: Iterable[SendResult]) -> tuple[Written, ...]:
     """The sum of some calls, in the order of their partitions."""
     sums: dict[TopicPartition, Written] = {}
     for result in results:

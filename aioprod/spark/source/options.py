@@ -74,15 +74,13 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One end of what is to be read, as the option of that name says.
-
-    `at` is EARLIEST, LATEST or a time in ms, for all partitions or for each: then these are all of them. `is_time`
-    distinguishes a time from an offset.
-    """
+    """One end of what is to be read, as the option of that name says."""
 
     option: str
     at: int | Mapping[TopicPartition, int]
+    """EARLIEST, LATEST or a time in ms, for all partitions or for each one that is read."""
     is_time: bool = False
+    """Whether `at` has times, not offsets."""
 
     @property
     def partitions(self) -> Mapping[TopicPartition, int] | None:

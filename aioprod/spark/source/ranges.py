@@ -16,17 +16,16 @@ __all__ = ["Stretch", "shares", "split_stretches"]
 
 @dataclass(frozen=True)
 class Stretch(InputPartition):
-    """What one task reads: the records of a partition from offset `start` on, up to but not including `end`.
-
-    `topic_id` None: not known. `from_earliest`: the user wants what there is, wherever that begins.
-    """
+    """What one task reads: the records of a partition from offset `start` on, up to but not including `end`."""
 
     topic: str
     partition: int
     start: int
     end: int
     topic_id: UUID | None = None
+    """None: not known."""
     from_earliest: bool = False
+    """Whether the user wants what there is, wherever that begins."""
 
     @property
     def tp(self) -> TopicPartition:

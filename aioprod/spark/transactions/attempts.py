@@ -17,7 +17,7 @@ from aioprod.producer import TransactionHandle
 from aioprod.spark import worker
 from aioprod.spark.transactions import failures
 from aioprod.spark.transactions.marker import Action
-from aioprod.spark.transactions.steps import Steps, fenced, is_taken_over
+from aioprod.spark.transactions.steps import Steps
 
 __all__ = ["Attempts", "Tally"]
 
@@ -122,8 +122,6 @@ class Attempts:
 
     def _unclear(self, failure: AioprodError) -> BaseException:
         """After a commit failed, or may have failed: raises what ends the step, else returns what was the matter."""
-        if isinstance(failure, TransactionUnknownError) and is_taken_over(failure):
-            raise fenced(self._steps.id) from failure
         if isinstance(failure, ProducerFencedError) or failures.is_final(failure):
             raise failure
         if worker.run(self._steps.timed_out()):

@@ -11,26 +11,41 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from aioprod.spark.sink.rows import Sent, sent
+from aioprod.errors import ConfigError
+from aioprod.spark.sink.rows import Acknowledged, send_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from aioprod.producer import Producer
 
-__all__ = ["guarded"]
+__all__ = ["PARTITION_NEEDED", "send_first_batches_apart"]
 
+PARTITION_NEEDED: Final = (
+    "All rows of a partition have to be in one task: write aioprod.spark.partitioning.co_partitioned(df, ...)."
+)
 _SIZES: Final = 97
 
 
-def guarded(
+def send_first_batches_apart(
     producer: Producer, batches: Iterable[pa.RecordBatch], *, topic: str | None, attempt: int
-) -> Iterator[Sent]:
-    """As `sent`; the first rows of each partition, 1 to 97 of them as `attempt` says, go alone and are waited for."""
-    return _Guarded(batches, attempt, topic is None).sent(producer, topic)
+) -> Iterator[Acknowledged]:
+    """As `send_rows`, but the first rows of each partition go alone and are waited for: 1 to 97, as `attempt` says.
+
+    Raises ConfigError for a row without a partition.
+    """
+    split = _Split(batches, attempt, topic is None)
+    while True:
+        yield from send_rows(producer, split.of_known(), topic=topic)
+        first = split.take_first()
+        if first is None:
+            return
+        yield from send_rows(producer, [first], topic=topic)
 
 
-class _Guarded:
+class _Split:
+    """A task's batches, parted where a partition has its first rows."""
+
     def __init__(self, batches: Iterable[pa.RecordBatch], attempt: int, by_topic: bool) -> None:
         self._batches = iter(batches)
         self._attempt = attempt
@@ -39,15 +54,12 @@ class _Guarded:
         self._first: pa.RecordBatch | None = None
         self._rest: pa.RecordBatch | None = None
 
-    def sent(self, producer: Producer, topic: str | None) -> Iterator[Sent]:
-        while True:
-            yield from sent(producer, self._of_known(), topic=topic)
-            if self._first is None:
-                return
-            first, self._first = self._first, None
-            yield from sent(producer, [first], topic=topic)
+    def take_first(self) -> pa.RecordBatch | None:
+        """The first rows of the partitions at which `of_known` ended; None at the end."""
+        first, self._first = self._first, None
+        return first
 
-    def _of_known(self) -> Iterator[pa.RecordBatch]:
+    def of_known(self) -> Iterator[pa.RecordBatch]:
         """Batches until one comes with a new partition: that one is split."""
         if self._rest is not None:
             rest, self._rest = self._rest, None
@@ -60,6 +72,8 @@ class _Guarded:
     def _split(self, batch: pa.RecordBatch) -> bool:
         import pyarrow as pa
 
+        if batch.column("partition").null_count:
+            raise ConfigError("The column partition of a row is null.", hint=PARTITION_NEEDED)
         rows: dict[tuple[str | None, int], list[int]] = {}
         topics = batch.column("topic").to_pylist() if self._by_topic else [None] * batch.num_rows
         for row, place in enumerate(zip(topics, batch.column("partition").to_pylist(), strict=True)):

@@ -29,7 +29,7 @@ class Action(Enum):
 class Policy(Enum):
     """What to think of a step that is not the first one where the marker is missing."""
 
-    RAISE = "refuse"
+    REFUSE = "refuse"
     ASSUME_COMMITTED = "assume-committed"
     ASSUME_NOT_COMMITTED = "assume-not-committed"
 
@@ -87,7 +87,7 @@ def decide(found: OffsetAndMetadata | None, step: int, owner: str, policy: Polic
 
 
 def _missing(step: int, policy: Policy, transactional_id: str) -> Action:
-    if policy is Policy.RAISE:
+    if policy is Policy.REFUSE:
         raise UsageError(
             f"Whether step {step} of {transactional_id!r} was committed is not known: its marker, an offset of the "
             f"group {group_of(transactional_id)!r}, is gone.",

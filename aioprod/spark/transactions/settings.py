@@ -21,13 +21,14 @@ TRANSACTION_TIMEOUT_MS: Final = 900_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnceSettings:
-    """The transactional id, its owner, and where its marker is. `topic` None: each row names its own."""
+    """Whose transactions they are, what they may write, and where their marker is."""
 
     kafka: KafkaSettings
     transactional_id: str
     topic: str | None = None
+    """None: each row names its own."""
     marker_topic: str | None = None
-    policy: Policy = Policy.RAISE
+    policy: Policy = Policy.REFUSE
     attempts: int = 4
     default_api_timeout_ms: int = 60_000
 

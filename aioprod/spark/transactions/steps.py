@@ -51,7 +51,6 @@ class Steps(Started):
 
     `marker` is the partition for which the marker's group commits its offset; `owner` is the query or run of the steps.
     Calls retry for `default.api.timeout.ms`, also while an offset is unstable, and raise RequestTimedOutError then.
-    `took_ms` has the duration of each of the last calls, by name.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Steps(Started):
         *,
         marker: TopicPartition,
         owner: str,
-        policy: Policy = Policy.RAISE,
+        policy: Policy = Policy.REFUSE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session = TransactionSession(config=config)
@@ -74,6 +73,7 @@ class Steps(Started):
         self.group = group_of(self.id)
         self.timeout_ms = config.transaction_timeout_ms
         self.took_ms: dict[str, float] = {}
+        """The duration of the last call of each name."""
 
     async def start(self) -> None:
         """Connect; raises MetadataTimeoutError when no bootstrap server answers, UnknownTopicError for the marker's,
@@ -124,14 +124,23 @@ class Steps(Started):
         return handle, found
 
     async def commit(self, step: int) -> None:
-        """Commit the transaction and the marker in it; raises what `send_offsets` and `commit` of a session raise."""
+        """Commit the transaction and the marker in it.
+
+        Raises what `send_offsets` and `commit` of a session raise, but ProducerFencedError in place of
+        TransactionUnknownError when another producer took over meanwhile.
+        """
         started = self._clock()
-        await self._session.send_offsets({self._marker: marker_of(step, self._owner)}, self.group)
-        sent = self._note("offsets", started)
-        await self._session.commit()
+        try:
+            await self._session.send_offsets({self._marker: marker_of(step, self._owner)}, self.group)
+            sent = self._note("offsets", started)
+            await self._session.commit()
+        except TransactionUnknownError as error:
+            if error.status is TransactionStatus.TAKEN_OVER:
+                raise _fenced(self.id) from error
+            raise
         self._note("end", sent)
         # There is a marker from here on: if it disappears now, something else is wrong.
-        self._policy = Policy.RAISE
+        self._policy = Policy.REFUSE
 
     async def is_committed(self, step: int) -> bool:
         """Whether a commit whose answer was lost took effect. Begins a transaction first: after that it cannot."""
@@ -169,9 +178,9 @@ class Steps(Started):
         while True:
             status = TransactionStatus.NOT_KNOWN
             with suppress(TimeoutError):
-                status = await self._session.standing(handle)
+                status = await self._session.status(handle)
             if status is TransactionStatus.TAKEN_OVER:
-                raise fenced(self.id)
+                raise _fenced(self.id)
             if status is not TransactionStatus.ABORTED:
                 return False
             if self._clock() - self._began_s >= self.timeout_ms / 1000:
@@ -193,17 +202,12 @@ class Steps(Started):
         return now
 
 
-def fenced(transactional_id: str) -> ProducerFencedError:
+def _fenced(transactional_id: str) -> ProducerFencedError:
     """The error for a step that another query or run with this transactional.id has fenced."""
     return ProducerFencedError(
         f"Another query or run with the transactional.id {transactional_id!r} took over, and this one stops.",
         hint="Make sure that only one of them runs. The marker says whether the last step of this one was committed.",
     )
-
-
-def is_taken_over(error: TransactionUnknownError) -> bool:
-    """Whether the outcome of a commit is unknown because another producer took over."""
-    return error.standing is TransactionStatus.TAKEN_OVER
 
 
 def _shared(config: TransactionSessionConfig) -> dict[str, object]:

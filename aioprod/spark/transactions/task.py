@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -12,9 +12,10 @@ from aioprod.producer import Producer, TransactionHandle
 from aioprod.spark import worker
 from aioprod.spark.options import KafkaSettings
 from aioprod.spark.sink.columns import SinkColumns
-from aioprod.spark.sink.rows import sent
-from aioprod.spark.sink.written import written
+from aioprod.spark.sink.rows import Acknowledged, send_rows
+from aioprod.spark.sink.written import sums_by_partition
 from aioprod.spark.transactions.failures import for_the_driver, is_final
+from aioprod.spark.transactions.first_batches import send_first_batches_apart
 from aioprod.spark.transactions.reports import Report, batch_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from aioprod.types import SendResult
 
-__all__ = ["HASH", "TaskIdentity", "WriteTask", "barrier_task", "check_first_attempt", "participating", "report_of"]
+__all__ = ["HASH", "TaskIdentity", "WriteTask", "barrier_task", "participating"]
 
 HASH: Final = "aioprod_hash"
 """The column of a row's hash, where receipts are wanted."""
@@ -59,15 +60,18 @@ def participating(handle: TransactionHandle, kafka: KafkaSettings) -> Iterator[P
 
 @dataclass(frozen=True)
 class WriteTask:
-    """What `mapInArrow` calls in each task; pickled by Spark. `bytes_s` is this task's share of the rate."""
+    """Writes a task's rows in the transaction. `mapInArrow` calls the object itself, which Spark has pickled."""
 
     handle: TransactionHandle
     kafka: KafkaSettings
     columns: SinkColumns
     topic: str | None
     bytes_s: float | None = None
+    """This task's share of the rate."""
     hash_at: int | None = None
     """The index of the column `HASH` if there are to be receipts."""
+    in_barrier: bool = True
+    """Whether all tasks run at once or the job fails. Otherwise Spark may run one again, which the brokers must see."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         identity = barrier_task()
@@ -83,34 +87,38 @@ class WriteTask:
 
     def write(self, identity: TaskIdentity, batches: Iterable[pa.RecordBatch]) -> Report:
         """Write a task's rows; raises UsageError for an attempt after the first, UndeliveredRowsError."""
-        check_first_attempt(identity)
+        _check_first_attempt(identity)
+        picked = map(self.columns.pick, batches)
         with participating(self.handle, self.kafka) as producer:
-            picked = map(self.columns.pick, batches)
-            return report_of(identity, sent(producer, picked, topic=self.topic, bytes_s=self.bytes_s))
+            if self.in_barrier:
+                calls = send_rows(producer, picked, topic=self.topic, bytes_s=self.bytes_s)
+            else:
+                calls = send_first_batches_apart(producer, picked, topic=self.topic, attempt=identity.attempt)
+            return _report_of(identity, calls)
 
     def receipts(self, identity: TaskIdentity, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same with a row for each record instead, in order of offset within a partition."""
         from aioprod.spark.transactions.receipts import Receipts
 
         assert self.hash_at is not None
-        check_first_attempt(identity)
+        _check_first_attempt(identity)
         taken = Receipts(self.columns, self.hash_at, identity.attempt)
         with participating(self.handle, self.kafka) as producer:
-            for _, result in sent(producer, taken.picked(batches), topic=self.topic, bytes_s=self.bytes_s):
+            for _, result in send_rows(producer, taken.picked(batches), topic=self.topic, bytes_s=self.bytes_s):
                 yield from taken.of(result)
 
 
-def report_of(identity: TaskIdentity, calls: Iterable[tuple[Sequence[pa.RecordBatch], SendResult]]) -> Report:
+def _report_of(identity: TaskIdentity, calls: Iterable[Acknowledged]) -> Report:
     """What a task reports of its rows, once all calls that write them have returned."""
     results: list[SendResult] = []
     rows = 0
     for taken, result in calls:
         rows += sum(batch.num_rows for batch in taken)
         results.append(result)
-    return Report(identity.task, identity.tasks, identity.attempt, rows, written(results))
+    return Report(identity.task, identity.tasks, identity.attempt, rows, sums_by_partition(results))
 
 
-def check_first_attempt(identity: TaskIdentity) -> None:
+def _check_first_attempt(identity: TaskIdentity) -> None:
     """What an attempt before wrote is in the transaction: no other may write to the same partitions."""
     if identity.tries > 0:
         raise UsageError(

@@ -39,16 +39,15 @@ class Transactions:
             for number, chunk in enumerate(chunks):
                 transactions.write(chunk, number)
 
-    A step that was committed before is left out, so that all can be called again from the beginning after a crash. It
-    is the last committed step that is remembered: they have to come in their order, without a gap. `owner` says whose
-    steps they are (a query's id; a run's with what it writes): the marker of another one raises.
+    A step that was committed before is left out, so that a program can begin again with step 0 after a crash. Only the
+    last committed step is remembered: steps come in their order, without a gap. `owner` says whose steps they are, such
+    as a query's id: a marker of another owner raises UsageError.
 
-    `kafka` are settings of a producer, by Java's names or ours. `partitioner` says to which partition rows go whose
-    column `partition` is null or missing; rows without a key are spread whatever it is, as Java's producer does.
-    `order_by` is a column that rows of a partition are sorted by; `tasks` how many write (as many as there are slots
-    if None, at most one a partition). Fewer do while an executor is missing: the first step waits for it a little, no
-    other one does. `tally` counts what happened.
-    Raises ConfigError.
+    `kafka` are settings of a producer, by Java's names or ours. `partitioner` chooses the partition of a row whose
+    column `partition` is null or missing; it spreads rows without a key, as Java's producer does. `order_by` is the
+    column by which the rows of a partition are sorted. `tasks` is how many tasks write at once; None: one for each
+    slot, and at most one for each partition. While executors are missing, fewer tasks write; the first step waits up to
+    ten seconds for them. Raises ConfigError.
     """
 
     def __init__(
@@ -88,8 +87,9 @@ class Transactions:
         self._steps: Steps | None = None
         self._attempts: Attempts | None = None
         self.tally = Tally()
+        """What has happened so far."""
         self.took_ms: list[dict[str, float]] = []
-        """How long what took of the last steps, the last hundred: init, fetch, job, offsets, end."""
+        """The durations of init, fetch, job, offsets and end, of each of the last hundred steps."""
 
     # --- life
 

@@ -156,10 +156,7 @@ class FakeBroker:
         if not authenticator.may_send(message):
             return False
         fault = self._cluster.fault_for(self.node_id, message)
-        if fault.half_open:
-            await reader.read()
-            return False
-        if not await self._passes(fault, writer):
+        if not await self._passes(fault, reader, writer):
             return False
         answer, version = await self._answer(header, message, fault, authenticator)
         await self._thawed.wait()
@@ -197,8 +194,11 @@ class FakeBroker:
         await writer.drain()
         return True
 
-    async def _passes(self, fault: Fault, writer: asyncio.StreamWriter) -> bool:
+    async def _passes(self, fault: Fault, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Apply the faults that come before the handler; False if the request is not to be handled."""
+        if fault.half_open:
+            await reader.read()
+            return False
         if fault.drop == "lurking":
             writer.transport.abort()
         if fault.delay_s:

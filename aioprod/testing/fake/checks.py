@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from aioprod.cluster.names import topic_name_error
 from aioprod.errors import ConfigError, ErrorCode, InvalidTopicError, UnknownTopicError, UsageError
 from aioprod.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from aioprod.types import TopicPartition
-from aioprod.wire.schema import AnyRequest, Request
+from aioprod.wire.schema import AnyRequest, Request, Response
 
 if TYPE_CHECKING:
     from aioprod.testing.fake.faults import Fault
@@ -28,10 +30,8 @@ __all__ = [
     "known_topic",
 ]
 
-_DROPS: Final = ("before", "after", "lurking")
-_EFFECTS: Final = (
-    "error", "delay_s", "hold", "drop", "half_open", "silent", "reply", "cut_after_bytes", "edit", "throttle_ms"
-)  # fmt: skip
+_SELECTORS: Final = ("kind", "times", "node", "when", "partition", "apply")
+"""The fields of a fault that select requests, or what becomes of its error: with these alone it would do nothing."""
 _WITHOUT_ERRORS: Final = (SaslHandshakeRequest, SaslAuthenticateRequest)
 """The result of the authentication is the answer to these, and no fault's error."""
 
@@ -40,41 +40,60 @@ def check_fault(fault: Fault) -> None:
     """Raise ConfigError for a fault that can't hit a request, or that has no effect on it."""
     check_kind(fault.kind)
     call = f"fault({fault.kind.__name__}, ...)"
-    _check_selection(fault, call)
-    _check_numbers(fault, call)
-    if type(fault.error) is not ErrorCode:
-        raise ConfigError(f"{call} has error={fault.error!r}: give an ErrorCode.", hint=_error_hint(fault.error))
-    if fault.drop is not None and fault.drop not in _DROPS:
-        raise ConfigError(f"{call} has drop={fault.drop!r}: it must be one of {', '.join(_DROPS)}.")
-    if fault.reply is not None and not isinstance(fault.reply, bytes):
-        raise ConfigError(f"{call} has reply={fault.reply!r}: give the bytes of a whole frame.")
-    if fault.edit is not None and not callable(fault.edit):
-        raise ConfigError(f"{call} has edit={fault.edit!r}: give a function of the answer that returns another one.")
-    for name in ("apply", "hold", "half_open", "silent"):
-        if not isinstance(getattr(fault, name), bool):
-            raise ConfigError(f"{call} has {name}={getattr(fault, name)!r}: it must be True or False.")
+    _check_times(fault.times, call)
+    types = get_type_hints(type(fault))
+    for row in fields(fault):
+        value = getattr(fault, row.name)
+        # The cluster knows its nodes.
+        if row.init and row.name not in ("kind", "times", "node") and not (value is None and row.default is None):
+            _check_type(row.name, value, _without_none(types[row.name]), call)
     _check_effect(fault, call)
 
 
-def _check_selection(fault: Fault, call: str) -> None:
-    if fault.times is not None and (type(fault.times) is not int or fault.times < 1):
+def _check_times(times: object, call: str) -> None:
+    if times is not None and (type(times) is not int or times < 1):
         raise ConfigError(
-            f"{call} has times={fault.times!r}, with which it hits nothing: give a number of requests from 1 on.",
+            f"{call} has times={times!r}, with which it hits nothing: give a number of requests from 1 on.",
             hint="times=None hits all requests, until end() of the fault is called.",
         )
-    if fault.when is not None and not callable(fault.when):
-        raise ConfigError(f"{call} has when={fault.when!r}: give a function that returns True or False for a request.")
-    if fault.partition is not None:
-        check_topic_partition(fault.partition, f"{call} has partition={fault.partition!r}")
 
 
-def _check_numbers(fault: Fault, call: str) -> None:
-    for name, value in (("delay_s", fault.delay_s), ("throttle_ms", fault.throttle_ms)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-            raise ConfigError(f"{call} has {name}={value!r}: give a time of at least 0.")
-    size = fault.cut_after_bytes
-    if size is not None and (type(size) is not int or size < 0):
-        raise ConfigError(f"{call} has cut_after_bytes={size!r}: give a number of bytes from 0 on.")
+def _without_none(hint: object) -> object:
+    """The type of a field, without the None that some have by default."""
+    return get_args(hint)[0] if NoneType in get_args(hint) else hint
+
+
+def _is_number(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < float("inf")
+
+
+def _is_topic_partition(value: object) -> bool:
+    return isinstance(value, TopicPartition) and type(value.partition) is int and isinstance(value.topic, str)
+
+
+_VALUES: Final[Mapping[object, tuple[Callable[[Any], bool], str]]] = {
+    bool: (lambda value: isinstance(value, bool), "it must be True or False"),
+    bytes: (lambda value: isinstance(value, bytes), "give the bytes of a whole frame"),
+    float: (_is_number, "give a time of at least 0"),
+    int: (lambda value: type(value) is int and value >= 0, "give a number of {unit} from 0 on"),
+    ErrorCode: (lambda value: type(value) is ErrorCode, "give an ErrorCode"),
+    TopicPartition: (_is_topic_partition, "give a TopicPartition(topic, index)"),
+    Callable[[Any], object]: (callable, "give a function that returns True or False for a request"),
+    Callable[[Any], Response]: (callable, "give a function of the answer that returns another one"),
+}
+"""By the type of a field: what is valid, and the words for what is not."""
+
+
+def _check_type(name: str, value: object, wanted: object, call: str) -> None:
+    if get_origin(wanted) is Literal:
+        is_valid, words = value in get_args(wanted), f"it must be one of {', '.join(get_args(wanted))}"
+    else:
+        check, words = _VALUES[wanted]
+        is_valid, words = check(value), words.format(unit=name.rpartition("_")[2])
+    if not is_valid:
+        raise ConfigError(
+            f"{call} has {name}={value!r}: {words}.", hint=_error_hint(value) if wanted is ErrorCode else None
+        )
 
 
 def _check_effect(fault: Fault, call: str) -> None:
@@ -87,10 +106,11 @@ def _check_effect(fault: Fault, call: str) -> None:
     for name in ("partition", "apply"):
         if getattr(fault, name) and not has_error:
             raise ConfigError(f"{call} has {name}={getattr(fault, name)!r} without an error, so it has no effect.")
-    # reply=b"" and cut_after_bytes=0 have an effect too.
-    is_cut = fault.reply is not None or fault.cut_after_bytes is not None
-    if not is_cut and not any(getattr(fault, name) for name in _EFFECTS):
-        raise ConfigError(f"{call} does nothing.", hint=f"Set at least one of {', '.join(_EFFECTS)}.")
+    effects = [row for row in fields(fault) if row.init and row.name not in _SELECTORS]
+    if all(getattr(fault, row.name) == row.default for row in effects):
+        raise ConfigError(
+            f"{call} does nothing.", hint=f"Set at least one of {', '.join(row.name for row in effects)}."
+        )
 
 
 def _error_hint(given: object) -> str | None:
@@ -159,5 +179,5 @@ def check_partition(topic: FakeTopic, partition: object) -> None:
 
 def check_topic_partition(tp: object, prefix: str) -> None:
     """Raise ConfigError for anything but a TopicPartition; `prefix` begins its text."""
-    if not isinstance(tp, TopicPartition) or type(tp.partition) is not int or not isinstance(tp.topic, str):
+    if not _is_topic_partition(tp):
         raise ConfigError(f"{prefix}: give a TopicPartition(topic, index).")

@@ -1,8 +1,4 @@
-"""`Fault`, which makes requests fail, and `Seen`, a request that arrived.
-
-To add a kind of fault: a field of `Fault` whose default has no effect, a check in `checks.py` for values without
-effect, and the place in `broker.py` where it acts.
-"""
+"""`Fault`, which makes requests fail, and `Seen`, a request that arrived."""
 
 from __future__ import annotations
 
@@ -22,35 +18,44 @@ __all__ = ["NO_FAULT", "Fault", "NoFault", "Seen"]
 
 @dataclass(repr=False)
 class Fault:
-    """What happens to the next `times` requests of class `kind` (None: to all of them) on `node` (None: on any) for
-    which `when` returns true.
+    """What happens to the next `times` requests of class `kind`. Raises ConfigError for a fault without effect.
 
-    In this order: `half_open` ignores the request and all later ones on its connection; `drop="lurking"` aborts the
-    connection but still handles the request; `delay_s` waits; `hold` waits for `release()`; `drop="before"` aborts the
-    connection. Then the handler runs: it answers `error` for `partition` (None: for all; the partition of a topic's
-    metadata is -1), and the request takes effect only if `apply`.
-
-    With the response: `drop="after"` aborts the connection instead of sending it; `silent` sends no response on this
-    connection from now on; `throttle_ms` is its throttle time; `edit` returns another one; `reply` is the frame to send
-    instead; `cut_after_bytes` sends only so many bytes and aborts. Raises ConfigError for a fault without effect.
+    In this order: `half_open`, `drop="lurking"`, `delay_s`, `hold`, `drop="before"`; the handler, with `error` and
+    `apply`; `drop="after"`, `silent`, `throttle_ms`, `edit`, `reply`, `cut_after_bytes`.
     """
 
     kind: type[AnyRequest]
     times: int | None = 1
+    """How many requests it hits; None: all."""
     node: int | None = None
+    """The broker; None: any."""
     when: Callable[[Any], object] | None = None
+    """Which requests: those for which it returns true."""
     partition: TopicPartition | None = None
+    """For which partition `error` is answered; None: for all. The partition of a topic's metadata is -1."""
     error: ErrorCode = ErrorCode.NONE
+    """What the handler answers; the request then takes effect only with `apply`."""
     apply: bool = False
+    """Whether a request with an error takes effect."""
     delay_s: float = 0.0
+    """Seconds to wait before the handler."""
     hold: bool = False
+    """Whether to wait for `release()` before the handler."""
     drop: Literal["before", "after", "lurking"] | None = None
+    """Abort the connection: before the handler; after it, instead of sending the response; or "lurking": before all
+    waiting, and handle the request all the same."""
     half_open: bool = False
+    """Whether this request and all later ones on its connection are ignored."""
     silent: bool = False
+    """Whether no response is sent on this connection from now on."""
     reply: bytes | None = None
+    """The frame to send instead of the response."""
     cut_after_bytes: int | None = None
+    """How many bytes of the response are sent before the connection is aborted."""
     edit: Callable[[Any], Response] | None = None
+    """From the response to the one to send."""
     throttle_ms: int = 0
+    """The throttle time in the response."""
     hits: int = field(default=0, init=False)
     reached: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     released: asyncio.Event = field(default_factory=asyncio.Event, init=False)

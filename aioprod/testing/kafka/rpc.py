@@ -155,5 +155,5 @@ async def acls_known(address: Address, acls: Iterable[Acl]) -> bool:
 def _check(failure: str, error_code: int, message: str | None) -> None:
     if error_code != ErrorCode.NONE:
         code = ErrorCode.of(error_code)
-        reason = (message or ErrorCode.said(code))[:_MESSAGE_SIZE_MAX].rstrip(".")
+        reason = (message or ErrorCode.name_of(code))[:_MESSAGE_SIZE_MAX].rstrip(".")
         raise BrokerError(f"{failure}: {reason}.", code=code)

@@ -24,16 +24,16 @@ Address = tuple[str, int]
 
 @dataclass
 class Conditions:
-    """The properties of new connections.
-
-    Each segment takes between `latency_min_s` and `latency_max_s` and has at most `segment_max` bytes. At most `window`
-    bytes of one direction are in flight; the rest waits in the sender's transport.
-    """
+    """The properties of new connections."""
 
     latency_min_s: float = 0.0001
+    """The least that a segment takes."""
     latency_max_s: float = 0.001
+    """The most that it takes."""
     segment_max: int = 65_536
+    """Bytes of a segment."""
     window: int = 262_144
+    """Bytes of one direction in flight; the rest waits in the sender's transport."""
 
 
 class Wire:

@@ -28,6 +28,9 @@ class SimulatedClock(Clock):
         self._pauses = pauses
         self._pause_s = pause_s
 
+    def seconds(self) -> float:
+        return self.now_ns() / 1e9
+
     def now_ns(self) -> int:
         loop = self._loop
         if self._pauses and loop.random.random() < self._pauses:

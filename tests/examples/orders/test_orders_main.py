@@ -122,7 +122,8 @@ def test_the_dockerfile_copies_what_it_needs() -> None:
     sources = {source for *sources, _ in copied for source in sources}
     assert all((ROOT / source).exists() for source in sources)
     modules = {f"{name}.py" for name in PROJECT["tool"]["setuptools"]["py-modules"]}
-    packed = {path.name for path in ROOT.glob("build_*.py")} | modules | {"README.md", "LICENSE", "MANIFEST.in"}
+    (included,) = re.findall("^include (.+)", (ROOT / "MANIFEST.in").read_text(), re.MULTILINE)
+    packed = {*included.split(), *modules, "README.md", "LICENSE", "MANIFEST.in"}
     assert sources == packed | {"pyproject.toml", "setup.py", "aioprod", "examples/orders"}
 
 

@@ -25,7 +25,7 @@ from aioprod.records import (
     table,
 )
 from aioprod.records.layout import ATTRIBUTES, CRC
-from aioprod.wire.crc import crc32c
+from aioprod.wire import crc
 from tests.fuzz.limits import DECOMPRESSED_MAX
 from tests.support.columns import table_records
 from tests.support.golden import GOLDEN, from_base64
@@ -44,7 +44,7 @@ def batches(data: bytes) -> None:
         return
     stream = bytearray(data[1:])
     if data[0] & 2:
-        stream[CRC:ATTRIBUTES] = struct.pack(">I", crc32c(stream[ATTRIBUTES:]))
+        stream[CRC:ATTRIBUTES] = struct.pack(">I", crc.function()(stream[ATTRIBUTES:]))
     position = 0
     for batch in parse_batches(bytes(stream), verify_crc=bool(data[0] & 1), decompressed_max=DECOMPRESSED_MAX):
         position += batch.size

@@ -16,7 +16,7 @@ from aioprod.errors import (
 from aioprod.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
-    DescribeClusterRequest,
+    DescribeGroupsRequest,
     MetadataRequest,
     MetadataResponse,
     ProduceRequest,
@@ -351,7 +351,7 @@ def test_throttling_is_never_cut_short() -> None:
     connection.throttle(ProduceRequest, 9, 5000, 0.0)
     connection.throttle(ProduceRequest, 9, 100, 1.0)
     connection.throttle(ProduceRequest, 9, 0, 1.0)
-    connection.throttle(DescribeClusterRequest, 1, 60_000, 1.0)
+    connection.throttle(DescribeGroupsRequest, 1, 60_000, 1.0)
     assert connection.throttled_until == 5.0
 
 

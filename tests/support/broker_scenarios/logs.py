@@ -8,7 +8,7 @@ from aioprod.errors import ErrorCode
 from aioprod.records import parse_batches
 from aioprod.records.layout import ATTRIBUTES, CRC, MAGIC, RECORD_COUNT
 from aioprod.testing.fake.state.log import EARLIEST, LATEST
-from aioprod.wire.crc import crc32c
+from aioprod.wire import crc
 from tests.support.broker_scenarios.scenario import scenario, scenario_of_version_2
 from tests.support.lab import PATIENCE_S, Lab, Topic, batch
 
@@ -43,7 +43,7 @@ async def malformed(lab: Lab) -> None:
 
 
 def with_checksum(data: bytearray) -> bytes:
-    return bytes(data[:CRC]) + crc32c(data[ATTRIBUTES:]).to_bytes(4, "big") + bytes(data[ATTRIBUTES:])
+    return bytes(data[:CRC]) + crc.function()(data[ATTRIBUTES:]).to_bytes(4, "big") + bytes(data[ATTRIBUTES:])
 
 
 @scenario

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,7 @@ from aioprod.messages import (
 )
 from aioprod.messages.create_topics import CreatableTopic
 from aioprod.testing import FakeCluster, UnusedFaultError, UnusedFaultWarning
+from aioprod.testing.fake import Fault
 from aioprod.testing.fixtures import running_fake_cluster
 from tests.support.lab import Lab, Topic, batch, connected_lab
 
@@ -65,6 +67,17 @@ def test_a_fault_without_effect_raises(cluster: FakeCluster, what: dict[str, Any
     with pytest.raises(ConfigError, match=message):
         cluster.fault(ProduceRequest, **what)
     assert cluster.unused_faults == []
+
+
+def test_each_field_that_selects_no_requests_is_an_effect_and_has_its_type_checked(cluster: FakeCluster) -> None:
+    """A new field needs no entry anywhere: without it a fault that does nothing passes, or one of a wrong type."""
+    selectors = {"kind", "times", "node", "when", "partition", "apply"}
+    effects = [row.name for row in dataclasses.fields(Fault) if row.init and row.name not in selectors]
+    with pytest.raises(ConfigError, match=rf"does nothing\. Hint: Set at least one of {', '.join(effects)}\.$"):
+        cluster.fault(ProduceRequest)
+    for name in effects:
+        with pytest.raises(ConfigError, match=f"has {name}=<object"):
+            cluster.fault(ProduceRequest, **{name: object()})
 
 
 @pytest.mark.parametrize("what", [{"cut_after_bytes": 0}, {"reply": b""}, {"throttle_ms": 1}, {"silent": True}])

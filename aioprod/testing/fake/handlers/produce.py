@@ -23,7 +23,7 @@ from aioprod.testing.fake.state.log import FakePartition
 from aioprod.testing.fake.state.producers import NO_PRODUCER_ID, ProducerState
 from aioprod.testing.fake.state.topics import FakeTopic, led_partition
 from aioprod.types import TopicPartition
-from aioprod.wire.crc import crc32c
+from aioprod.wire import crc
 
 __all__ = ["has_failed", "produce"]
 
@@ -167,7 +167,7 @@ def _parse(data: bytes) -> ParsedBatch | ErrorCode:
         (batch,) = parse_batches(data, verify_crc=False)
     except (ProtocolError, ValueError):
         return ErrorCode.INVALID_RECORD
-    if crc32c(data[ATTRIBUTES:]) != int.from_bytes(data[CRC:ATTRIBUTES], "big"):
+    if crc.function()(data[ATTRIBUTES:]) != int.from_bytes(data[CRC:ATTRIBUTES], "big"):
         return ErrorCode.CORRUPT_MESSAGE
     try:
         count = len(list(batch.records()))

@@ -7,7 +7,7 @@ from typing import Final
 
 from aioprod.records.layout import ATTRIBUTES, CONTROL_FLAG, CRC, MAGIC_V2, SIZE_OVERHEAD, TRANSACTIONAL_FLAG
 from aioprod.records.parser import ControlType
-from aioprod.wire.crc import crc32c
+from aioprod.wire import crc
 
 __all__ = ["marker"]
 
@@ -28,5 +28,5 @@ def marker(kind: ControlType, producer_id: int, epoch: int, timestamp: int) -> b
     batch = bytearray(
         _HEADER.pack(0, size, 0, MAGIC_V2, 0, flags, 0, timestamp, timestamp, producer_id, epoch, -1, 1) + record
     )
-    struct.pack_into(">I", batch, CRC, crc32c(batch[ATTRIBUTES:]))
+    struct.pack_into(">I", batch, CRC, crc.function()(batch[ATTRIBUTES:]))
     return bytes(batch)

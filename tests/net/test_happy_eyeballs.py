@@ -9,10 +9,10 @@ import pytest
 import pytest_asyncio
 
 from aioprod.errors import BrokerConnectionError
-from aioprod.net import transport
+from aioprod.net import happy_eyeballs
 from aioprod.net.addresses import Endpoint
+from aioprod.net.happy_eyeballs import open_connection
 from aioprod.net.settings import Address, ClientSettings
-from aioprod.net.transport import open_connection
 from aioprod.testing.listening import close_server
 from tests.support.dead_addresses import dead_address
 
@@ -52,7 +52,7 @@ def resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: Address) -> None:
     async def resolve(loop: asyncio.AbstractEventLoop, address: Address) -> list[Endpoint]:
         return [Endpoint(socket.AF_INET, target) for target in addresses]
 
-    monkeypatch.setattr(transport, "resolve", resolve)
+    monkeypatch.setattr(happy_eyeballs, "resolve", resolve)
 
 
 async def connect(address: Address, settings: ClientSettings = SETTINGS) -> Peer:
@@ -95,7 +95,7 @@ async def test_says_that_a_name_is_not_known(monkeypatch: pytest.MonkeyPatch) ->
     async def resolve(loop: asyncio.AbstractEventLoop, address: Address) -> list[Endpoint]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(transport, "resolve", resolve)
+    monkeypatch.setattr(happy_eyeballs, "resolve", resolve)
     with pytest.raises(BrokerConnectionError) as caught:
         await connect(("kafka", 9092))
     assert str(caught.value) == "The host name 'kafka' can't be looked up: Name or service not known."
@@ -110,8 +110,8 @@ async def test_a_slow_address_does_not_hold_up_the_next_one(
     server: Address, nobody: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve_to(monkeypatch, nobody, server)
-    monkeypatch.setattr(transport, "_ATTEMPT_DELAY_S", 0.001)
-    real_connect = transport._connect
+    monkeypatch.setattr(happy_eyeballs, "_ATTEMPT_DELAY_S", 0.001)
+    real_connect = happy_eyeballs._connect
     cancelled = asyncio.Event()
 
     async def slow_first(
@@ -124,7 +124,7 @@ async def test_a_slow_address_does_not_hold_up_the_next_one(
                 cancelled.set()
         return await real_connect(loop, endpoint, settings)
 
-    monkeypatch.setattr(transport, "_connect", slow_first)
+    monkeypatch.setattr(happy_eyeballs, "_connect", slow_first)
     peer = await connect(("kafka", 9092))
     assert peer.transport.get_extra_info("peername") == server
     assert cancelled.is_set()
@@ -132,8 +132,8 @@ async def test_a_slow_address_does_not_hold_up_the_next_one(
 
 async def test_an_attempt_that_wins_too_late_is_closed(server: Address, monkeypatch: pytest.MonkeyPatch) -> None:
     resolve_to(monkeypatch, server, server)
-    monkeypatch.setattr(transport, "_ATTEMPT_DELAY_S", 0.001)
-    real_connect = transport._connect
+    monkeypatch.setattr(happy_eyeballs, "_ATTEMPT_DELAY_S", 0.001)
+    real_connect = happy_eyeballs._connect
     go = asyncio.Event()
     connected: list[socket.socket] = []
 
@@ -145,7 +145,7 @@ async def test_an_attempt_that_wins_too_late_is_closed(server: Address, monkeypa
         await go.wait()
         return one
 
-    monkeypatch.setattr(transport, "_connect", together)
+    monkeypatch.setattr(happy_eyeballs, "_connect", together)
     peer = await connect(("kafka", 9092))
     assert sorted(one.fileno() == -1 for one in connected) == [False, True]
     peer.transport.abort()
@@ -182,7 +182,7 @@ async def test_a_bug_while_connecting_is_not_taken_for_a_dead_address(
     async def broken(loop: asyncio.AbstractEventLoop, endpoint: Endpoint, settings: ClientSettings) -> socket.socket:
         raise ValueError("bug")
 
-    monkeypatch.setattr(transport, "_connect", broken)
+    monkeypatch.setattr(happy_eyeballs, "_connect", broken)
     with pytest.raises(ValueError, match="bug"):
         await connect(server)
 

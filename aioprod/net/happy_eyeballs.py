@@ -1,6 +1,6 @@
-"""TCP connections, and TLS on them.
+"""Opens TCP connections, and TLS on them, by "happy eyeballs" (RFC 8305).
 
-All IP addresses of a name are tried, slow ones in parallel, and the first that connects is used (RFC 8305).
+All IP addresses of a name are tried, the next one while a slow one still connects. The first that connects is used.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-cpdef crc32c(data)
