@@ -32,11 +32,11 @@ PRODUCER = {
     "outcomes pipeline preparation producer producer_calls producer_id reporting scheduler sender settings "
     "transactions unclosed unknown_topics",
     "producer.batching": "accumulator batch batch_events budget buffer_pool bulk_values drain lifecycle lines parking "
-    "partition partition_choice produce_request produce_response retry sequences splitting states",
+    "partition partition_choice produce retry sequences splitting states",
     "producer.bulk": "appender call send_many",
     "producer.logs": "callback_faults event_log milestones outages stall_monitor unread_failures",
     "producer.transactions": "calls rules states",
-    "records": "bounds builder compression cursor fields headers layout memory",
+    "records": "bounds builder compression cursor fields headers layout",
     "routing": "hashes partitioners sticky",
     "serializers": "_adapter",
     "wire": "buffer codec crc decoder frame memory schema",

@@ -13,7 +13,7 @@ from aioprod.net.client import Client
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.lifecycle import reevaluate, set_producer_id
 from aioprod.producer.batching.partition import Partition
-from aioprod.producer.batching.produce_request import FIRST_THAT_JOINS
+from aioprod.producer.batching.produce import FIRST_THAT_JOINS
 from aioprod.producer.batching.sequences import Sequences
 from aioprod.producer.completions import Completions
 from aioprod.producer.guard import Guard
