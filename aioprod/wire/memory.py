@@ -19,7 +19,7 @@ __all__ = [
     "tuple_as",
 ]
 
-_HELD = [bytearray()]
+_HELD: Final = [bytearray()]
 _OF_LIST: Final = sys.getrefcount(_HELD[0])
 """References to an object that only a list holds, where the argument is counted, too."""
 
