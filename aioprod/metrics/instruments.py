@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from aioprod.metrics import native
 from aioprod.metrics.families import NUMBER, Buckets, Family, Kind, Point, Unit, family_name
 
 __all__ = ["Counter", "Gauge", "Histogram", "Instrument"]
 
-BUCKETS_PER_DOUBLING = 32
-LOWEST = -10 * BUCKETS_PER_DOUBLING
-HIGHEST = 24 * BUCKETS_PER_DOUBLING
+_BUCKETS_PER_DOUBLING: Final = 32
+_LOWEST: Final = -10 * _BUCKETS_PER_DOUBLING
+_HIGHEST: Final = 24 * _BUCKETS_PER_DOUBLING
 """The buckets that are counted in a list: from a microsecond in ms to 16 MB. The others, rare ones, are in a dict."""
-BUCKET_OF_ZERO = -1_000_000
+_BUCKET_OF_ZERO: Final = -1_000_000
 """No other float is so many buckets below 1."""
 
 
@@ -73,7 +73,7 @@ class Counter:
 
 
 class Gauge:
-    """A value that is read for each snapshot; None is not a value. `kind` is "counter" for one that only grows."""
+    """A value that is read for each snapshot; None is not a value."""
 
     __slots__ = ("_read", "doc", "kind", "name", "unit")
 
@@ -89,6 +89,7 @@ class Gauge:
         self.doc = doc
         self.unit = unit
         self.kind = kind
+        """It is "counter" for a value that only grows."""
         self._read = read
 
     def observe(self, read: Callable[[], float | None]) -> None:
@@ -156,7 +157,7 @@ class Histogram:
         self._usual: list[int] = []
         self._rare: dict[int, int] = {}
         # Values in a row are often in the same bucket: they are counted here first.
-        self._bucket = BUCKET_OF_ZERO
+        self._bucket = _BUCKET_OF_ZERO
         self._in_bucket = 0
 
     def record(self, value: float, count: int = 1) -> None:
@@ -166,7 +167,7 @@ class Histogram:
         if value > self.max:
             self.max = value
         # Rounded up: a bucket includes its upper bound.
-        bucket = native.whole(math.ceil(math.log2(value) * BUCKETS_PER_DOUBLING)) if value > 0 else BUCKET_OF_ZERO
+        bucket = native.whole(math.ceil(math.log2(value) * _BUCKETS_PER_DOUBLING)) if value > 0 else _BUCKET_OF_ZERO
         if bucket != self._bucket:
             self._count_bucket()
             self._bucket = bucket
@@ -187,10 +188,10 @@ class Histogram:
 
     def _count_bucket(self) -> None:
         bucket = self._bucket
-        if LOWEST <= bucket < HIGHEST:
+        if _LOWEST <= bucket < _HIGHEST:
             if not self._usual:
-                self._usual = [0] * (HIGHEST - LOWEST)
-            self._usual[bucket - LOWEST] += self._in_bucket
+                self._usual = [0] * (_HIGHEST - _LOWEST)
+            self._usual[bucket - _LOWEST] += self._in_bucket
         else:
             self._rare[bucket] = self._rare.get(bucket, 0) + self._in_bucket
         self._in_bucket = 0
@@ -198,7 +199,7 @@ class Histogram:
     def _buckets(self) -> list[tuple[int, int]]:
         """The buckets that have values, with their number, in ascending order."""
         self._count_bucket()
-        usual = [(at + LOWEST, count) for at, count in enumerate(self._usual) if count]
+        usual = [(at + _LOWEST, count) for at, count in enumerate(self._usual) if count]
         return sorted([*usual, *self._rare.items()]) if self._rare else usual
 
     @property
@@ -234,7 +235,7 @@ class Histogram:
         counts = [0] * (self._high - self._low + 2)
         for bucket, count in self._buckets():
             # The power of two at or above the bucket's upper bound.
-            power = -(-bucket // BUCKETS_PER_DOUBLING)
+            power = -(-bucket // _BUCKETS_PER_DOUBLING)
             counts[min(max(power - self._low, 0), len(counts) - 1)] += count
         bounds = tuple(self.unit.scale * 2.0**power for power in range(self._low, self._high + 1))
         return Buckets(bounds, tuple(counts), self.total * self.unit.scale)
@@ -245,7 +246,7 @@ class Histogram:
 
 
 def _middle(bucket: int) -> float:
-    return 0.0 if bucket == BUCKET_OF_ZERO else 2.0 ** ((bucket - 0.5) / BUCKETS_PER_DOUBLING)
+    return 0.0 if bucket == _BUCKET_OF_ZERO else 2.0 ** ((bucket - 0.5) / _BUCKETS_PER_DOUBLING)
 
 
 def _single(name: str, kind: Kind, unit: Unit, doc: str, value: float | Buckets | None) -> Family:
