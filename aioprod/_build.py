@@ -19,6 +19,7 @@ from importlib.machinery import (
     SourceFileLoader,
 )
 from types import ModuleType
+from typing import Final
 
 __all__ = ["COMPILED", "SourceFinder"]
 
@@ -50,5 +51,5 @@ def _choose() -> bool:
     return built is not None
 
 
-COMPILED: bool = _choose()
+COMPILED: Final[bool] = _choose()
 """Whether the compiled modules are in use."""

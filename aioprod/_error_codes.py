@@ -12,13 +12,12 @@ __all__ = ["ErrorCode"]
 
 
 class ErrorCode(IntEnum):
-    """A Kafka error code.
-
-    `retriable`: the same request may succeed later. `refreshes_metadata`: the metadata of the cluster is out of date.
-    """
+    """A Kafka error code."""
 
     retriable: bool
+    """The same request may succeed later."""
     refreshes_metadata: bool
+    """The metadata of the cluster is out of date."""
 
     def __new__(cls, code: int, retriable: bool, refreshes_metadata: bool) -> Self:
         row = int.__new__(cls, code)

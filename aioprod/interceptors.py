@@ -49,10 +49,7 @@ class ProducerInterceptor:
 
 
 class Interceptors:
-    """All interceptors of a producer, called in order; false if there are none.
-
-    `failures` counts the calls that raised, or did not return a record.
-    """
+    """All interceptors of a producer, called in order; false if there are none."""
 
     __slots__ = ("_members", "_on_acknowledgement", "_on_send", "failures")
 
@@ -62,6 +59,7 @@ class Interceptors:
         self._on_send = _hooks(self._members, "on_send")
         self._on_acknowledgement = _hooks(self._members, "on_acknowledgement")
         self.failures = 0
+        """How many calls raised, or did not return a record."""
 
     @classmethod
     def from_config(cls, config: ProducerConfig) -> Interceptors:

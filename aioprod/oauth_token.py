@@ -10,15 +10,15 @@ __all__ = ["OAuthToken"]
 
 @dataclass(frozen=True, slots=True)
 class OAuthToken:
-    """A token for SASL/OAUTHBEARER, and the end of its validity.
-
-    `value` is the token as it is sent, most often a JWT; it is in no repr. `expires_at` is in seconds since the epoch.
-    `principal` and `scopes` are for messages only. `extensions` are sent along (KIP-342), such as
-    `{"logicalCluster": "lkc-1"}`.
-    """
+    """A token for SASL/OAUTHBEARER, and the end of its validity."""
 
     value: str = field(repr=False)
+    """The token as it is sent, most often a JWT; it is in no repr."""
     expires_at: float
+    """In seconds since the epoch."""
     principal: str = ""
+    """For messages only."""
     scopes: Sequence[str] = ()
+    """For messages only."""
     extensions: Mapping[str, str] = field(default_factory=dict)
+    """Sent along (KIP-342), such as `{"logicalCluster": "lkc-1"}`."""

@@ -65,11 +65,12 @@ class OffsetAndMetadata(NamedTuple):
 class GroupMetadata(NamedTuple):
     """A member of a consumer group in one generation: the coordinator fences commits of older ones (KIP-447).
 
-    `generation_id` is the member epoch with `group.protocol=consumer`. With the group's name alone nothing is fenced.
+    With the group's name alone nothing is fenced.
     """
 
     group_id: str
     generation_id: int = -1
+    """The member epoch with `group.protocol=consumer`."""
     member_id: str = ""
     group_instance_id: str | None = None
 
@@ -200,13 +201,14 @@ def _failed(count: int, of: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:
-    """The outcomes of all records accepted since `start()`; `undelivered` has the errors of those failed by close."""
+    """The outcomes of all records accepted since `start()`."""
 
     delivered: int = 0
     not_sent: int = 0
     unknown: int = 0
     rejected: int = 0
     undelivered: tuple[DeliveryError, ...] = ()
+    """The errors of the records that were failed by close."""
 
 
 class Buffered(NamedTuple):

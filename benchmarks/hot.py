@@ -15,8 +15,7 @@ import aioprod
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
 from aioprod.producer.batching.batch import Batch
-from aioprod.producer.batching.produce_request import ProduceEncoder
-from aioprod.producer.batching.produce_response import read_plain
+from aioprod.producer.batching.produce import ProduceEncoder, read_plain
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.compression import Compression
 from aioprod.records.cursor import RecordCursor

@@ -34,23 +34,26 @@ _SOURCES: Final = {
     8: "dynamic_group",
 }
 _DEFAULT: Final = "default"
-_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+_SET: Final = 0
+_DELETE: Final = 1
+_APPEND: Final = 2
+_SUBTRACT: Final = 3
 
 
 class ConfigEntry(NamedTuple):
-    """One setting. `value` is None where it has none, or is sensitive.
-
-    `source` says where the value comes from, in Kafka's words: "dynamic_topic", "dynamic_broker",
-    "dynamic_default_broker", "static_broker", "default" or "unknown". `doc` is None before Kafka 2.6.
-    """
+    """One setting."""
 
     name: str
     value: str | None
+    """None where the setting has no value, or a sensitive one."""
     source: str
+    """Where the value comes from, in Kafka's words: "dynamic_topic", "dynamic_broker", "dynamic_default_broker",
+    "static_broker", "default" or "unknown"."""
     is_default: bool
     is_read_only: bool
     is_sensitive: bool
     doc: str | None
+    """What the setting means; None before Kafka 2.6."""
 
 
 async def describe_configs(session: Session, kind: ConfigKind, name: str, deadline: float) -> dict[str, ConfigEntry]:

@@ -41,19 +41,19 @@ class GroupMember(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group as its coordinator describes it.
-
-    `state` is in Kafka's words ("Stable", "Empty", ...); `type` is "classic" or "consumer" (KIP-848); `assignor` is its
-    name, empty while there are no members; `epoch` is None for a classic group.
-    """
+    """A group as its coordinator describes it."""
 
     group_id: str
     state: str
+    """In Kafka's words: "Stable", "Empty", ..."""
     type: str
+    """Either "classic" or "consumer" (KIP-848)."""
     protocol_type: str
     assignor: str
+    """The name of the assignor; empty while there are no members."""
     coordinator: Node | None
     epoch: int | None
+    """None for a classic group."""
     members: tuple[GroupMember, ...]
 
 

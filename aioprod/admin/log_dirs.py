@@ -29,12 +29,15 @@ class ReplicaSize(NamedTuple):
 
 
 class LogDir(NamedTuple):
-    """A folder of a broker; `error` is why it can't be used. The bytes of its volume are None before Kafka 3.3."""
+    """A folder of a broker."""
 
     path: str
     error: str | None
+    """Why the folder can't be used."""
     total_bytes: int | None
+    """The size of its volume; None before Kafka 3.3."""
     usable_bytes: int | None
+    """What is free there; None before Kafka 3.3."""
     replicas: Mapping[TopicPartition, ReplicaSize]
 
 

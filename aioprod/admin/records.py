@@ -21,10 +21,12 @@ _REPLICATED: Final = -1
 
 @dataclass(slots=True, eq=False)
 class _Deletion(PendingPartition):
-    """The records of a partition before `before`; `low_watermark` is its first offset after that."""
+    """The deletion of the first records of a partition."""
 
     before: int = _REPLICATED
+    """The offset before which all records are deleted."""
     low_watermark: int | None = None
+    """The first offset of the partition after that."""
 
     @property
     def is_done(self) -> bool:

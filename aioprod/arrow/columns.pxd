@@ -3,7 +3,7 @@ cimport cython
 from aioprod.arrow cimport memory
 
 
-cdef long long MS_PER_S, SECONDS_MAX
+cdef long long _MS_PER_S, _SECONDS_MAX
 
 
 @cython.final

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from aioprod.arrow import memory
 from aioprod.errors import InvalidRecordError
 
 __all__ = ["BytesColumn", "NumberColumn", "PairsColumn", "Span", "TimestampColumn"]
 
-MS_PER_S = 1000
-SECONDS_MAX = (2**63 - 1) // MS_PER_S
+_MS_PER_S: Final = 1000
+_SECONDS_MAX: Final = (2**63 - 1) // _MS_PER_S
 """Seconds that have milliseconds of 64 bits."""
 
 
@@ -46,7 +46,7 @@ class Span:
 
 
 class NumberColumn:
-    """Integers of `width` bytes; `value` is that of the row found, if it is not null.
+    """Integers of `width` bytes.
 
     Unsigned ones of eight bytes that are over 2**63 - 1 come out negative.
     """
@@ -59,6 +59,7 @@ class NumberColumn:
         self._numbers = memory.at(numbers, width * (span.first + span.length))
         self._mask = (1 << 8 * width) - 1 if unsigned and width < 8 else -1
         self.value = 0
+        """The number of the row found, if that is not null."""
 
     def find(self, row: int) -> bool:
         """Go to a row; False when it is null."""
@@ -70,7 +71,7 @@ class NumberColumn:
 
 
 class TimestampColumn:
-    """Times since the epoch, in units of which a second has `per_second`; `ms` is that of the row found."""
+    """Times since the epoch, in units of which a second has `per_second`."""
 
     __slots__ = ("_numbers", "_per_second", "ms")
 
@@ -78,6 +79,7 @@ class TimestampColumn:
         self._numbers = numbers
         self._per_second = per_second
         self.ms = 0
+        """The time of the row found."""
 
     def find(self, row: int) -> bool:
         """Go to a row; False when it is null. Raises InvalidRecordError for a time before the epoch."""
@@ -85,25 +87,24 @@ class TimestampColumn:
             return False
         given = self._numbers.value
         per_second = self._per_second
-        if given < 0 or (per_second == 1 and given > SECONDS_MAX):
+        if given < 0 or (per_second == 1 and given > _SECONDS_MAX):
             raise InvalidRecordError(
                 f"The timestamp of a record is not between 0 and 2**63 - 1 milliseconds since the epoch: its column "
                 f"holds {given} units, of which a second has {per_second}."
             )
         if per_second == 1:
-            self.ms = given * MS_PER_S
+            self.ms = given * _MS_PER_S
         else:
-            self.ms = given // (per_second // MS_PER_S)
+            self.ms = given // (per_second // _MS_PER_S)
         return True
 
 
 class BytesColumn:
-    """Strings or byte strings; the row found has `size` bytes at `data[start:]`, -1 for null.
+    """Strings or byte strings.
 
-    `layout` is one of the layouts in `memory`, `width` that of an offset or of a value, `places` the address of
-    offsets, views or values. `blocks` are (address, size) of the buffers with the bytes themselves, and `data_size` is
-    the size of the `data` of offsets. `is_plain`: the rows are what lies between two offsets each, from `first` on in
-    `places`, of `width` bytes, and none of them is null.
+    `layout` is one of the layouts in `memory`. `width` is that of an offset or of a value in bytes, `places` the
+    address of offsets, views or values. `blocks` are (address, size) of the buffers with the bytes themselves, and
+    `data_size` is the size of the `data` of offsets.
     """
 
     __slots__ = (
@@ -138,6 +139,8 @@ class BytesColumn:
         self._layout = layout
         self.first = span.first
         self.is_plain = layout == memory.OFFSETS and not span.nullable
+        """No row is null, and each has the bytes between two offsets of `width` bytes; the first offset is at `first`
+        in `places`."""
         self.width = width
         self._indices = indices
         self._values = values
@@ -153,6 +156,7 @@ class BytesColumn:
             self.data = memory.at(address, self.data_size)
         self.start = 0
         self.size = -1
+        """How many bytes of `data` from `start` on the row found has; -1 for null."""
 
     def find(self, row: int) -> bool:
         """Go to a row; False when it is null. Raises InvalidRecordError when it does not say where its bytes are."""
@@ -228,7 +232,7 @@ class BytesColumn:
 
 
 class PairsColumn:
-    """Lists of pairs of strings; the row found has `count` pairs from `first` on in `names` and `values`, -1 for null.
+    """Lists of pairs of strings.
 
     `offsets` is the address of integers of `width` bytes, `pairs` the span of all pairs, in which none may be null.
     """
@@ -246,6 +250,7 @@ class PairsColumn:
         self.values = values
         self.first = 0
         self.count = -1
+        """How many pairs from `first` on in `names` and `values` the row found has; -1 for null."""
 
     def find(self, row: int) -> bool:
         """Go to a row; False when it is null. Raises InvalidRecordError when it does not say where its pairs are."""

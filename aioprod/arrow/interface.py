@@ -97,14 +97,13 @@ class Field:
 
 
 class Chunk:
-    """One array of a source. Its memory is there until `release()`: after that `array` must not be touched.
-
-    `capsule` owns the array and releases it with its last reference; it is None for an array of our own.
-    """
+    """One array of a source. Its memory is there until `release()`."""
 
     def __init__(self, array: ArrowArray, capsule: object) -> None:
         self.array = array
+        """Not to be touched after `release()`."""
         self._capsule = capsule
+        """Owns the array and releases it with its last reference; None for an array of our own."""
         self._is_ours = capsule is None
 
     def release(self) -> None:
@@ -119,10 +118,11 @@ class Chunk:
 
 
 class Source(Protocol):
-    """A source of exported arrays of one type. `is_lazy`: the next one may have to be read or computed first."""
+    """A source of exported arrays of one type."""
 
     field: Field
     is_lazy: bool
+    """The next array may have to be read or computed first."""
 
     def next(self) -> Chunk | None:
         """The next array, None after the last one; raises InvalidRecordError for an error of the library."""

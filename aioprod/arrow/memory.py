@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from typing import Final
 
 __all__ = ["FIXED", "INDEXED", "INLINE_MAX", "NULLS", "OFFSETS", "VIEWS", "VIEW_SIZE", "at", "number"]
 
-OFFSETS = 0
+OFFSETS: Final = 0
 """Binary and string: offsets into one buffer."""
-FIXED = 1
+FIXED: Final = 1
 """Values of one size in a row."""
-VIEWS = 2
+VIEWS: Final = 2
 """Binary view and string view: short values in place, long ones somewhere in several buffers."""
-INDEXED = 3
+INDEXED: Final = 3
 """Dictionary-encoded: indices of the values of another column."""
-NULLS = 4
+NULLS: Final = 4
 """Nothing but nulls."""
 
-VIEW_SIZE = 16
-INLINE_MAX = 12
+VIEW_SIZE: Final = 16
+INLINE_MAX: Final = 12
 """A view of more bytes than this has their position in place of the bytes."""
 
 

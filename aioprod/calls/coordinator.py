@@ -58,20 +58,19 @@ def error_code_of(response: Response) -> int:
 
 
 class Coordinator:
-    """The coordinator of one `key`, a group id or a transactional id; several requests may be in flight at once.
-
-    `node_id` is the last known coordinator, None while it is unknown. `lost` counts the requests that were sent and got
-    no response: the broker may still process one of them after it has answered the next attempt. `last_error` is why
-    the last attempt failed, None once one succeeded. `sent_at` is when the request in flight was sent, in monotonic
-    seconds, None without one.
-    """
+    """The coordinator of one `key`, a group id or a transactional id; several requests may be in flight at once."""
 
     def __init__(self, client: Client, key_type: KeyType, key: str) -> None:
         self.key = key
         self.node_id: int | None = None
+        """The last known coordinator, None while it is unknown."""
         self.lost = 0
+        """Counts the requests that were sent and got no response: the broker may still process one of them after it has
+        answered the next attempt."""
         self.last_error: AioprodError | None = None
+        """Why the last attempt failed, None once one has succeeded."""
         self.sent_at: float | None = None
+        """When the request in flight was sent, in monotonic seconds; None without one."""
         self._client = client
         self._key_type = key_type
         self._finding = asyncio.Lock()

@@ -44,17 +44,17 @@ _REFRESH_S: Final = 2.0
 
 @dataclass(slots=True, eq=False)
 class PendingPartition:
-    """A partition whose leader gets requests until `is_done`.
-
-    `is_in_flight` while one is under way. After `failures` in a row, of which the last is `last_error`, the next one is
-    sent at `retry_at` (monotonic seconds).
-    """
+    """A partition whose leader gets requests until `is_done`."""
 
     tp: TopicPartition
     is_in_flight: bool = False
+    """A request for it is under way."""
     failures: int = 0
+    """How many requests for it failed in a row."""
     retry_at: float = -math.inf
+    """When the next one is sent, in monotonic seconds."""
     last_error: AioprodError | None = None
+    """Why the last of them failed."""
 
     @property
     def is_done(self) -> bool:
@@ -91,13 +91,15 @@ class Answer(NamedTuple, Generic[PartitionT, ResponseT]):
 class LeaderRequests(Generic[PartitionT, ResponseT]):
     """Sends each leader one request at a time for all of its partitions; an async context manager.
 
-    `partitions` may change at any time: `version` returns another value then, and `Session.notify` reports it to a call
-    that waits. By default they are taken to have changed in each round. A partition that is done when its response
-    comes is ignored. `build` makes the request for some of them to a broker, and `lost` is called when it will have no
-    response. `purpose` completes the sentence "Topic 'x' could not be ...", and `operation` is the right that the
-    request needs. A broker gets its next request only by the next call of `next`, so that no more than one response of
-    it is held. The caller reports the result of each partition by `succeeded`, `retry_later` or `rejected`. With
-    `patient` there is no time limit, and topics that do not exist are waited for.
+    The caller reports the result of each partition by `succeeded`, `retry_later` or `rejected`. A broker gets its next
+    request only by the next call of `next`, so that no more than one of its responses is held. The response of a
+    partition that is done by then is ignored.
+
+    `partitions` may change at any time. When they have, `version` returns another value, and the caller wakes a `next`
+    that waits by `Session.notify`. Without `version` they are taken to have changed in each round. `build` makes the
+    request to a broker for some of them, and `lost` is called when it will have no response. `purpose` completes the
+    sentence "Topic 'x' could not be ...", and `operation` is the right that the request needs. With `patient` there is
+    no time limit, and topics that do not exist are waited for.
     """
 
     def __init__(

@@ -11,10 +11,10 @@ from typing import Final
 
 __all__ = ["LowerEpochs"]
 
-ANSWERS: Final = 3
+_ANSWERS: Final = 3
 """How many answers have to name a lower epoch, and none in between a higher one."""
 
-APART_S: Final = 1.0
+_APART_S: Final = 1.0
 """How far apart they have to be: a broker lags behind for less than that."""
 
 _NAMED_MAX: Final = 4
@@ -36,11 +36,11 @@ class LowerEpochs:
         for lower in [one for one in named if one < epoch]:
             del named[lower]
         count, last = named.get(epoch, (0, -math.inf))
-        if now - last >= APART_S:
+        if now - last >= _APART_S:
             named[epoch] = count + 1, now
         if len(named) > _NAMED_MAX:
             del named[max(named)]
-        if named[epoch][0] < ANSWERS:
+        if named[epoch][0] < _ANSWERS:
             return False
         del self._named[index]
         return True

@@ -30,7 +30,7 @@ from aioprod.types import TopicPartition
 
 __all__ = ["Metadata", "MetadataUpdate"]
 
-TRUSTED_EPOCHS_VERSION: Final = 9
+_TRUSTED_EPOCHS_VERSION: Final = 9
 """The first Metadata version whose leader epochs are right (KAFKA-9212)."""
 
 PARTITIONS_AT_ONCE: Final = 1000
@@ -41,19 +41,18 @@ PARTITIONS_GUESSED: Final = 10
 
 
 class MetadataUpdate(NamedTuple):
-    """What a response changed.
-
-    `changed_topics`: topics whose partitions, leaders, epochs or id changed, and idle topics that were dropped.
-    `recreated`: topics with a new id, so another topic of the same name. `errors`: error codes by topic. `error`: why
-    the whole response is invalid; it changed nothing then. `unusable`: what is wrong with the addresses of brokers that
-    were left out, by id.
-    """
+    """What a response changed."""
 
     changed_topics: AbstractSet[str] = frozenset()
+    """Topics whose partitions, leaders, epochs or id changed, and idle topics that were dropped."""
     recreated: AbstractSet[str] = frozenset()
+    """Topics with a new id: each is another topic of the same name."""
     errors: Mapping[str, ErrorCode | int] = MappingProxyType({})
+    """Error codes by topic."""
     error: AioprodError | None = None
+    """Why the whole response is invalid; then it changed nothing."""
     unusable: Mapping[int, str] = MappingProxyType({})
+    """What is wrong with the addresses of brokers that were left out, by broker id."""
 
     def after(self, earlier: MetadataUpdate | None) -> MetadataUpdate:
         """This update together with an earlier one."""
@@ -64,20 +63,22 @@ class MetadataUpdate(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """The request in flight: `full` if it begins a full refresh, `more` if topics that are due did not fit in it."""
+    """The request in flight."""
 
     topics: AbstractSet[str] = frozenset()
     full: bool = False
+    """It begins a full refresh."""
     more: bool = False
+    """Topics that are due did not fit in it."""
 
 
 class Metadata:
     """The newest cluster snapshot, the tracked topics, and the time of the next request.
 
     A full refresh is due after `max_age_s` and after `request_update` without a topic; it drops topics that were not
-    used for `max_idle_s`. In between only those topics are requested that are new, that have no leaders yet, or that an
-    error named. `backoff(n)` is the wait in seconds, jitter included, after n + 1 failures, useless responses, or
-    unchanged responses in a row.
+    used for `max_idle_s`. Between two of them a request names only topics that are new, that have no leaders yet, or
+    that an error named. `backoff(n)` is the wait in seconds, jitter included, after n + 1 failures, useless responses,
+    or unchanged responses in a row.
     """
 
     def __init__(self, *, max_age_s: float, max_idle_s: float, backoff: Callable[[int], float]) -> None:
@@ -320,7 +321,7 @@ class Metadata:
             if known is None:
                 continue
             partitions, topic_id, old_error = known.partitions, known.topic_id, known.error
-            if known.apply(row, table, epochs=version >= TRUSTED_EPOCHS_VERSION, now=now):
+            if known.apply(row, table, epochs=version >= _TRUSTED_EPOCHS_VERSION, now=now):
                 recreated.add(name)
             if known.error != ErrorCode.NONE:
                 errors[name] = known.error

@@ -30,11 +30,12 @@ class Node(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """One partition and its replicas; `leader` is None while there is none, or while it is down."""
+    """One partition and its replicas."""
 
     topic: str
     partition: int
     leader: Node | None
+    """None while there is no leader, or while it is down."""
     replicas: tuple[Node, ...]
     in_sync_replicas: tuple[Node, ...]
     offline_replicas: tuple[Node, ...] = ()

@@ -30,9 +30,10 @@ _ADVERTISED: Final = "Check the brokers' advertised.listeners."
 
 
 class KnownPartition(NamedTuple):
-    """A partition as the brokers described it. `leader_id` stays while that broker is down: it may come back."""
+    """A partition as the brokers described it."""
 
     leader_id: int
+    """It stays while that broker is down, which may come back."""
     leader_epoch: int
     info: PartitionInfo
 
@@ -96,12 +97,7 @@ def _rebound(known: Mapping[int, KnownPartition], table: NodeTable) -> dict[int,
 
 
 class KnownTopic:
-    """The metadata of a tracked topic. Times are monotonic seconds.
-
-    It is requested at `due_at`. `is_complete`: the last response was final, or named a leader for every partition;
-    `incomplete_count` counts the responses in a row that did not. `unknown_since` is None while the last response had
-    its partitions. `answered_at` is the time of the last response with this topic, with or without an error.
-    """
+    """The metadata of a tracked topic. Times are monotonic seconds."""
 
     __slots__ = (
         "answered_at",
@@ -122,12 +118,17 @@ class KnownTopic:
     def __init__(self, last_used: float, unknown_since: float | None) -> None:
         self.last_used = last_used
         self.unknown_since = unknown_since
+        """None while the last response had the topic's partitions."""
         self.due_at = math.inf
+        """When the topic is requested next."""
         self.is_complete = False
+        """The last response was final, or named a leader for every partition."""
         self.incomplete_count = 0
+        """How many responses in a row were not complete."""
         self.unknown_attempts = 0
         self.attempts = 0
         self.answered_at = -math.inf
+        """When the last response with this topic came, with or without an error."""
         self.error: ErrorCode | int = ErrorCode.NONE
         self.topic_id: UUID | None = None
         self.is_internal = False

@@ -22,7 +22,7 @@ _UNUSED: Final = ("awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs")
 class AwsIdentity:
     """Log-ins with credentials that AWS's own library finds: those of a profile, or of a role that they assume.
 
-    Empty texts leave it to that library. `unused` are the options that change nothing here.
+    Where a text is empty, that library decides.
     """
 
     mechanism: Literal["AWS_MSK_IAM", "OAUTHBEARER"]
@@ -32,6 +32,7 @@ class AwsIdentity:
     external_id: str = ""
     sts_region: str = ""
     unused: tuple[str, ...] = ()
+    """The options that change nothing here."""
 
 
 def aws_identity_of(mechanism: Literal["AWS_MSK_IAM", "OAUTHBEARER"], entry: JaasEntry | None) -> AwsIdentity:

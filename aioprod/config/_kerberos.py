@@ -29,9 +29,9 @@ _UNUSED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class KerberosIdentity:
-    """Log-ins by GSSAPI at the brokers' `service`. Empty texts leave it to the Kerberos library and its environment.
+    """Log-ins by GSSAPI at the brokers' `service`.
 
-    `unused` are the options that change nothing here.
+    Where a text is empty, the Kerberos library and its environment decide.
     """
 
     service: str
@@ -39,6 +39,7 @@ class KerberosIdentity:
     keytab: str = ""
     ticket_cache: str = ""
     unused: tuple[str, ...] = ()
+    """The options that change nothing here."""
 
 
 def kerberos_identity_of(service: str | None, entry: JaasEntry | None) -> KerberosIdentity:

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
 _STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
 _TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _MODULES: Final = {
@@ -136,7 +136,7 @@ class SecurityConfig(OidcConfig):
     )
     sasl_mechanism: str | None = choice(
         None,
-        MECHANISMS,
+        _MECHANISMS,
         alias="sasl_mechanisms",
         importance=MEDIUM,
         doc="How to log in. Needed with SASL_PLAINTEXT and SASL_SSL.",
@@ -178,12 +178,13 @@ class SecurityConfig(OidcConfig):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Password:
-    """A log-in by name and password; `is_token`: they are id and HMAC of a delegation token."""
+    """A log-in by name and password."""
 
     mechanism: str
     username: str
     password: str
     is_token: bool = False
+    """They are id and HMAC of a delegation token."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -220,7 +221,7 @@ def credentials_of(config: SecurityConfig) -> Credentials:
     if mechanism is None:
         raise ConfigError(
             f"security.protocol={config.security_protocol} needs sasl.mechanism.",
-            hint=f"It is one of {', '.join(MECHANISMS)}: the operators of the brokers know which.",
+            hint=f"It is one of {', '.join(_MECHANISMS)}: the operators of the brokers know which.",
         )
     if entry is not None and mechanism not in _MODULES[entry.module]:
         raise ConfigError(f"sasl.jaas.config has the {entry.module}, which is not for sasl.mechanism={mechanism}.")

@@ -34,31 +34,35 @@ class Importance(Enum):
     LOW = "low"
 
 
-HIGH, MEDIUM, LOW = Importance
+HIGH: Final = Importance.HIGH
+MEDIUM: Final = Importance.MEDIUM
+LOW: Final = Importance.LOW
 
 
 class Setting(NamedTuple):
-    """One row of the table that drives defaults, validation and the reference page.
-
-    `convert` turns a given value into the stored one, or raises ValueError. `valid` ends the sentence "must be ...".
-    `built` lists the only values that work in this version (None: all do), `later` is the sentence for the others.
-    `annotation` is the type that `aioprod.options` declares: of values as programs write them, not of strings that
-    stand for numbers in files. `alias` is a second spelling. `secret` hides the value in messages and in `repr`; where
-    only a part of it is one, `shown` makes the text that is shown.
-    """
+    """One row of the table that drives defaults, validation and the reference page."""
 
     default: object
     convert: Callable[[Any], object]
+    """Turns a given value into the stored one, or raises ValueError."""
     type_name: str
     annotation: str
+    """The type that `aioprod.options` declares: of values as programs write them, not of strings that stand for numbers
+    in files."""
     valid: str
+    """Ends the sentence "must be ..."."""
     importance: Importance
     doc: str
     built: tuple[object, ...] | None = None
+    """The only values that work in this version; None: all do."""
     later: str = ""
+    """The sentence for the values that do not work yet."""
     alias: str | None = None
+    """A second spelling of the name."""
     secret: bool = False
+    """Whether messages and `repr` hide the value."""
     shown: Callable[[object], str] = repr
+    """Makes the text that is shown, where only a part of the value is secret."""
 
     def __repr__(self) -> str:
         return repr(self.default)

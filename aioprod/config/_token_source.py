@@ -43,15 +43,16 @@ class Grant(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TokenFile:
-    """Log-ins by a token in a file; `extensions` are sent along (KIP-342)."""
+    """Log-ins by a token in a file."""
 
     path: str
     extensions: Mapping[str, str]
+    """Sent along with the token (KIP-342)."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TokenEndpoint:
-    """Log-ins by tokens of an endpoint. `tls` are the `ssl.*` options of the JAAS entry, which are for the endpoint."""
+    """Log-ins by tokens of an endpoint."""
 
     url: str
     grant: Grant
@@ -59,6 +60,7 @@ class TokenEndpoint:
     client_secret: str
     scope: str
     tls: Mapping[str, str]
+    """The `ssl.*` options of the JAAS entry, which are for the endpoint."""
     extensions: Mapping[str, str]
 
     @property

@@ -61,11 +61,7 @@ class Callbacks:
 
 
 class AssignmentState:
-    """The assigned partitions of a member with their positions; the `AssignmentHandler` of its runner.
-
-    `partitions` are those that it owns, also those being revoked until their callback has returned. `last_error` is why
-    the committed offsets could not be fetched yet.
-    """
+    """The assigned partitions of a member with their positions; the `AssignmentHandler` of its runner."""
 
     def __init__(
         self,
@@ -78,7 +74,10 @@ class AssignmentState:
         log: RebalanceLog,
     ) -> None:
         self.partitions: frozenset[TopicPartition] = frozenset()
+        """The partitions that the member owns. One that is being revoked is among them until its callback has
+        returned."""
         self.last_error: RequestTimedOutError | None = None
+        """Why the committed offsets could not be fetched yet."""
         self._fetcher = fetcher
         self._coordinator = coordinator
         self._callbacks = callbacks

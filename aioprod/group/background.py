@@ -18,14 +18,15 @@ __all__ = ["BackgroundTask"]
 class BackgroundTask:
     """Runs the membership, and keeps errors until the iterator raises them.
 
-    It has no reference to the member, so that a member that is dropped without `close()` is noticed. `errors` are
-    raised one by one; `failure` has ended the member.
+    It has no reference to the member, so that a member that is dropped without `close()` is noticed.
     """
 
     def __init__(self, fetcher: Fetcher) -> None:
         self.gate = PollGate(self.interrupt_poll, fetcher.available)
         self.errors: deque[Exception] = deque()
+        """Raised one by one."""
         self.failure: BaseException | None = None
+        """What ended the member."""
         self.is_closing = False
         self._closing = asyncio.Event()
         self._fetcher = fetcher

@@ -24,15 +24,17 @@ PATIENCE_S: Final = 5.0
 """The time without progress after which a cause is logged."""
 PATIENCE_WITH_OTHERS_S: Final = 30.0
 """The same where the member waits for other members to join."""
-HELD_S: Final = 2.0
+_HELD_S: Final = 2.0
 """A coordinator without a response for so long is taken to hold back JoinGroup until all members have joined."""
 
 
 class WaitCause(NamedTuple):
-    """Something that a member waits for: a `subject`, which identifies it, and an explanation of its present state."""
+    """Something that a member waits for."""
 
     subject: str
+    """Identifies the cause."""
     explanation: str
+    """Its present state, in a sentence."""
     patience_s: float = PATIENCE_S
 
 
@@ -81,7 +83,7 @@ class Explainer:
     def _group(self, now: float) -> Iterator[WaitCause]:
         coordinator = self._coordinator
         error = coordinator.last_error or self._assignment.last_error
-        if coordinator.sent_at is not None and now - coordinator.sent_at >= HELD_S:
+        if coordinator.sent_at is not None and now - coordinator.sent_at >= _HELD_S:
             # The error is out of date: the coordinator has the next request, and holds it until all have joined.
             error = None
         if self._membership.is_stable and error is None:

@@ -13,17 +13,16 @@ __all__ = ["FetchBuffer"]
 
 
 class FetchBuffer:
-    """Holds one Fetch response, its `current` batch, batches of paused partitions, and records gathered for a list.
-
-    `ready` counts the gathered records of partitions that are not paused. `gathering` are the batches whose records are
-    rows of Arrow that were not returned yet, in their order; the current one may be the last of them.
-    """
+    """Holds one Fetch response, its `current` batch, batches of paused partitions, and records gathered for a list."""
 
     def __init__(self) -> None:
         self.current: OpenBatch | None = None
         self.paused: set[TopicPartition] = set()
         self.ready = 0
+        """How many gathered records are of partitions that are not paused."""
         self.gathering: list[OpenBatch] = []
+        """The batches whose records are rows of Arrow that were not returned yet, in their order; the current one may
+        be the last of them."""
         self._batches: Iterator[FetchedBatch] = iter(())
         self._paused_batches: list[OpenBatch] = []
         self._gathered: dict[TopicPartition, deque[ConsumedRecord]] = {}

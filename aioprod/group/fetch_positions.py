@@ -18,15 +18,13 @@ __all__ = ["FetchPositions"]
 
 
 class FetchPositions:
-    """The positions of the partitions; iterating gives those of partitions that are not in `paused`.
-
-    `version` grows with each change of that: the owner of `paused` calls `changed`. `starts` are the offsets at
-    which partitions were started; missing while they are looked up.
-    """
+    """The positions of the partitions. Iterating gives those of partitions that are not in `paused`."""
 
     def __init__(self, session: Session, paused: Collection[TopicPartition], isolation: str) -> None:
         self.version = 0
+        """Grows with each change of what iterating gives; the owner of `paused` calls `changed`."""
         self.starts: dict[TopicPartition, int] = {}
+        """The offset at which each partition was started; missing while it is looked up."""
         self._session = session
         self._paused = paused
         self._isolation = isolation

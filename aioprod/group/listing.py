@@ -13,17 +13,15 @@ __all__ = ["GroupListing", "listed_groups"]
 
 
 class GroupListing(NamedTuple):
-    """A group as its coordinator lists it.
-
-    `state` is in Kafka's words ("Stable", "Empty", ...), None before Kafka 2.6; `type` is "classic", "consumer" or
-    another type of Kafka, None before 3.8. `protocol_type` is "consumer" for consumers, and empty for a group whose
-    offsets were committed without members.
-    """
+    """A group as its coordinator lists it."""
 
     group_id: str
     state: str | None
+    """In Kafka's words ("Stable", "Empty", ...); None before Kafka 2.6."""
     type: str | None
+    """It is "classic", "consumer" or another type of Kafka; None before 3.8."""
     protocol_type: str
+    """It is "consumer" for consumers, and empty for a group whose offsets were committed without members."""
 
 
 async def listed_groups(session: Session, deadline: float) -> list[GroupListing]:

@@ -73,12 +73,12 @@ class Compute:
 class Revoke:
     """Between two polls, stop reading these partitions and run the callback; then `revoked`.
 
-    Without partitions it only waits for the application to poll, and runs no callback. `is_lost`: the partitions may
-    have another owner already, so that nothing can be committed for them.
+    Without partitions it only waits for the application to poll, and runs no callback.
     """
 
     partitions: tuple[TopicPartition, ...]
     is_lost: bool = False
+    """The partitions may have another owner already, so that nothing can be committed for them."""
 
 
 @dataclass(frozen=True, slots=True)

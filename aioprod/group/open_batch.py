@@ -14,20 +14,19 @@ __all__ = ["OpenBatch"]
 
 
 class OpenBatch:
-    """A batch whose records are being returned, or were until its partition was paused; `offset` is the next one.
-
-    A large batch is decompressed by the task `decompressing` before it has `records`, or a `reader` into Arrow columns.
-    `record` was taken from the records and is being deserialized.
-    """
+    """A batch whose records are being returned, or were until its partition was paused."""
 
     __slots__ = ("decompressing", "fetched", "offset", "reader", "record", "records")
 
     def __init__(self, fetched: FetchedBatch) -> None:
         self.fetched = fetched
         self.offset = fetched.start
+        """The offset of the next record."""
         self.decompressing: asyncio.Task[FetchedBatch] | None = None
+        """The task that decompresses a large batch, before it has `records`, or a `reader` into Arrow columns."""
         self.records: ConsumedRecords | None = None
         self.record: ConsumedRecord | None = None
+        """Taken from the records, and being deserialized."""
         self.reader: TableReader | None = None
 
     @property

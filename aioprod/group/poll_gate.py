@@ -14,13 +14,14 @@ __all__ = ["PollGate"]
 class PollGate:
     """Lets either the application process records, or the runner revoke and assign partitions.
 
-    `is_processing`: the application has a record and has not polled again. `is_polling`: it waits for a record.
     `interrupt` makes a waiting poll return. Records `available` are withdrawn by whatever comes before the next one.
     """
 
     def __init__(self, interrupt: Callable[[], None], available: AvailableRecords) -> None:
         self.is_processing = False
+        """The application has a record and has not polled again."""
         self.is_polling = False
+        """The application waits for a record."""
         self._interrupt = interrupt
         self._available = available
         self._is_released = False

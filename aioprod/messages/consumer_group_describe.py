@@ -6,6 +6,7 @@ Versions: 1 the kind of each member (KIP-1099).
 from __future__ import annotations
 
 import uuid
+from typing import Final
 
 from aioprod.wire.schema import BOOL, INT8, INT16, INT32, STRING, TEXT, UUID, Request, Response, Struct, array, wire
 
@@ -18,7 +19,7 @@ __all__ = [
     "DescribedTopicPartitions",
 ]
 
-_UNKNOWN_OPERATIONS = -(2**31)
+_UNKNOWN_OPERATIONS: Final = -(2**31)
 
 
 class DescribedTopicPartitions(Struct):
@@ -36,7 +37,7 @@ class DescribedAssignment(Struct):
 
 
 class DescribedConsumerGroupMember(Struct):
-    """One member; `member_type` is 0 for the classic protocol, 1 for the consumer protocol, -1 for unknown."""
+    """One member."""
 
     member_id: str = wire(STRING)
     instance_id: str | None = wire(STRING, nullable="0+", default=None)
@@ -49,6 +50,7 @@ class DescribedConsumerGroupMember(Struct):
     assignment: DescribedAssignment = wire(DescribedAssignment)
     target_assignment: DescribedAssignment = wire(DescribedAssignment)
     member_type: int = wire(INT8, "1+", default=-1, ignorable=True)
+    """0 for the classic protocol, 1 for the consumer protocol, -1 for unknown."""
 
 
 class DescribedConsumerGroup(Struct):

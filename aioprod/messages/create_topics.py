@@ -32,7 +32,7 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
-    """One topic: an error, or what was created. `configs` is None where they may not be seen."""
+    """One topic: an error, or what was created."""
 
     name: str = wire(STRING)
     topic_id: uuid.UUID = wire(UUID, "7+", ignorable=True)
@@ -44,6 +44,7 @@ class CreatableTopicResult(Struct):
     configs: tuple[CreatableTopicConfigs, ...] | None = wire(
         array(CreatableTopicConfigs), "5+", nullable="0+", ignorable=True
     )
+    """None where they may not be seen."""
 
 
 class CreateTopicsResponse(Response):
@@ -73,17 +74,18 @@ class CreatableTopicConfig(Struct):
 
 
 class CreatableTopic(Struct):
-    """A topic. `assignments` place its replicas by hand; then the two counts must be -1."""
+    """A topic."""
 
     name: str = wire(STRING)
     num_partitions: int = wire(INT32)
     replication_factor: int = wire(INT16)
     assignments: tuple[CreatableReplicaAssignment, ...] = wire(array(CreatableReplicaAssignment))
+    """They place its replicas by hand; then the two counts must be -1."""
     configs: tuple[CreatableTopicConfig, ...] = wire(array(CreatableTopicConfig))
 
 
 class CreateTopicsRequest(Request[CreateTopicsResponse]):
-    """Topics to create; `validate_only` just checks whether that would work."""
+    """Topics to create."""
 
     API_KEY = 19
     NAME = "CreateTopics"
@@ -94,3 +96,4 @@ class CreateTopicsRequest(Request[CreateTopicsResponse]):
     topics: tuple[CreatableTopic, ...] = wire(array(CreatableTopic))
     timeout_ms: int = wire(INT32, default=60_000)
     validate_only: bool = wire(BOOL)
+    """Only check whether that would work."""

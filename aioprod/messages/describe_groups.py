@@ -6,11 +6,13 @@ Versions: 3 authorized operations; 4 static members (KIP-345); 5 flexible; 6 an 
 
 from __future__ import annotations
 
+from typing import Final
+
 from aioprod.wire.schema import BOOL, BYTES, INT16, INT32, STRING, TEXT, Request, Response, Struct, array, wire
 
 __all__ = ["DescribeGroupsRequest", "DescribeGroupsResponse", "DescribedGroup", "DescribedGroupMember"]
 
-_UNKNOWN_OPERATIONS = -(2**31)
+_UNKNOWN_OPERATIONS: Final = -(2**31)
 
 
 class DescribedGroupMember(Struct):
@@ -25,7 +27,7 @@ class DescribedGroupMember(Struct):
 
 
 class DescribedGroup(Struct):
-    """One group; `protocol_data` is the name of the assignor."""
+    """One group."""
 
     error_code: int = wire(INT16)
     error_message: str | None = wire(TEXT, "6+", nullable="6+", default=None)
@@ -33,6 +35,7 @@ class DescribedGroup(Struct):
     group_state: str = wire(STRING)
     protocol_type: str = wire(STRING)
     protocol_data: str = wire(TEXT)
+    """The name of the assignor."""
     members: tuple[DescribedGroupMember, ...] = wire(array(DescribedGroupMember))
     authorized_operations: int = wire(INT32, "3+", default=_UNKNOWN_OPERATIONS)
 

@@ -26,7 +26,7 @@ class EndTxnResponse(Response):
 
 
 class EndTxnRequest(Request[EndTxnResponse]):
-    """`committed` False aborts."""
+    """The end of a transaction."""
 
     API_KEY = 26
     NAME = "EndTxn"
@@ -38,3 +38,4 @@ class EndTxnRequest(Request[EndTxnResponse]):
     producer_id: int = wire(INT64)
     producer_epoch: int = wire(INT16)
     committed: bool = wire(BOOL)
+    """False aborts the transaction."""

@@ -91,7 +91,7 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Response):
-    """Record batches by partition. `node_endpoints` are the addresses of the leaders hinted at."""
+    """Record batches by partition."""
 
     API_KEY = 1
     NAME = "Fetch"
@@ -103,6 +103,7 @@ class FetchResponse(Response):
     session_id: int = wire(INT32, "7+")
     responses: tuple[FetchableTopicResponse, ...] = wire(array(FetchableTopicResponse))
     node_endpoints: tuple[NodeEndpoint, ...] = wire(array(NodeEndpoint), "16+", tag=0)
+    """The addresses of the leaders that are hinted at."""
 
 
 class ReplicaState(Struct):
@@ -142,7 +143,7 @@ class ForgottenTopic(Struct):
 
 
 class FetchRequest(Request[FetchResponse]):
-    """Where to read from. `replica_id` is -1 for clients."""
+    """Where to read from."""
 
     API_KEY = 1
     NAME = "Fetch"
@@ -152,6 +153,7 @@ class FetchRequest(Request[FetchResponse]):
 
     cluster_id: str | None = wire(STRING, "12+", nullable="0+", tag=0, default=None, ignorable=True)
     replica_id: int = wire(INT32, "0-14", default=-1)
+    """-1 for clients."""
     replica_state: ReplicaState = wire(ReplicaState, "15+", tag=1)
     max_wait_ms: int = wire(INT32)
     min_bytes: int = wire(INT32)

@@ -29,7 +29,7 @@ class InitProducerIdResponse(Response):
 
 
 class InitProducerIdRequest(Request[InitProducerIdResponse]):
-    """`transactional_id` is None for plain idempotence. Producer id and epoch are -1, or those to be raised."""
+    """A new producer id, or a new epoch of one. Producer id and epoch are -1, or those to be raised."""
 
     API_KEY = 22
     NAME = "InitProducerId"
@@ -39,6 +39,7 @@ class InitProducerIdRequest(Request[InitProducerIdResponse]):
     STABLE_MAX = 5
 
     transactional_id: str | None = wire(STRING, nullable="0+")
+    """None for a producer that is idempotent only."""
     transaction_timeout_ms: int = wire(INT32)
     producer_id: int = wire(INT64, "3+", default=-1)
     producer_epoch: int = wire(INT16, "3+", default=-1)

@@ -11,10 +11,11 @@ __all__ = ["ListGroupsRequest", "ListGroupsResponse", "ListedGroup"]
 
 
 class ListedGroup(Struct):
-    """One group; `protocol_type` is "consumer" for consumers, empty for a group that only has offsets."""
+    """One group."""
 
     group_id: str = wire(STRING)
     protocol_type: str = wire(STRING)
+    """It is "consumer" for consumers, and empty for a group that only has offsets."""
     group_state: str = wire(STRING, "4+", ignorable=True)
     group_type: str = wire(STRING, "5+", ignorable=True)
 

@@ -65,7 +65,7 @@ class ListOffsetsTopic(Struct):
 
 
 class ListOffsetsRequest(Request[ListOffsetsResponse]):
-    """Times to look up. `replica_id` is -1 for clients."""
+    """Times to look up."""
 
     API_KEY = 2
     NAME = "ListOffsets"
@@ -74,6 +74,7 @@ class ListOffsetsRequest(Request[ListOffsetsResponse]):
     RESPONSE = ListOffsetsResponse
 
     replica_id: int = wire(INT32)
+    """-1 for clients."""
     isolation_level: int = wire(INT8, "2+")
     topics: tuple[ListOffsetsTopic, ...] = wire(array(ListOffsetsTopic))
     timeout_ms: int = wire(INT32, "10+", ignorable=True)

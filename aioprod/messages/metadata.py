@@ -31,11 +31,12 @@ class MetadataResponseBroker(Struct):
 
 
 class MetadataResponsePartition(Struct):
-    """A partition; `leader_id` is -1 while it has none."""
+    """A partition."""
 
     error_code: int = wire(INT16)
     partition_index: int = wire(INT32)
     leader_id: int = wire(INT32)
+    """-1 while the partition has no leader."""
     leader_epoch: int = wire(INT32, "7+", default=-1, ignorable=True)
     replica_nodes: tuple[int, ...] = wire(array(INT32))
     isr_nodes: tuple[int, ...] = wire(array(INT32))

@@ -17,7 +17,7 @@ ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
 
 
 class ByVersion(Generic[ResponseT_co]):
-    """A request of `kind` that is made when the version is known, by `build(version)`; never one above `at_most`.
+    """A request that is made when the version is known.
 
     For messages whose fields differ by version (FindCoordinator, OffsetFetch), and for those of which a version does
     more than the caller wants (KIP-890: Produce, TxnOffsetCommit and EndTxn below transaction.version 2).
@@ -32,8 +32,11 @@ class ByVersion(Generic[ResponseT_co]):
         at_most: int | None = None,
     ) -> None:
         self.kind = kind
+        """The class of the request."""
         self.build = build
+        """Makes the request in a version."""
         self.at_most = at_most
+        """The highest version that may be used."""
 
     @property
     def NAME(self) -> str:  # noqa: N802  # as a request has it
@@ -42,11 +45,7 @@ class ByVersion(Generic[ResponseT_co]):
 
 
 class ApiVersions:
-    """The versions that one broker supports, from its answer when the connection was made.
-
-    `ranges`: first and last version by API key; `features`: the highest finalized level by name, as of
-    `features_epoch` (-1: unknown). Of two brokers' features those with the higher epoch are right.
-    """
+    """The versions that one broker supports, from its answer when the connection was made."""
 
     __slots__ = ("_picked", "features", "features_epoch", "ranges")
 
@@ -57,8 +56,12 @@ class ApiVersions:
         features_epoch: int = -1,
     ) -> None:
         self.ranges = ranges
+        """API key -> the first and the last version."""
         self.features = {} if features is None else features
+        """Feature -> its highest finalized level."""
         self.features_epoch = features_epoch
+        """The epoch of `features`, -1 if it is unknown: of two brokers' features those with the higher epoch are
+        right."""
         self._picked: dict[tuple[type[AnyRequest], int | None], int] = {}
 
     @classmethod

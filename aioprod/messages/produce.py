@@ -41,12 +41,13 @@ class LeaderIdAndEpoch(Struct):
 
 
 class PartitionProduceResponse(Struct):
-    """The outcome of one batch. `log_append_time_ms` is -1 unless the topic has LogAppendTime."""
+    """The outcome of one batch."""
 
     index: int = wire(INT32)
     error_code: int = wire(INT16)
     base_offset: int = wire(INT64)
     log_append_time_ms: int = wire(INT64, default=-1)
+    """-1 unless the topic has LogAppendTime."""
     log_start_offset: int = wire(INT64, "5+", default=-1, ignorable=True)
     record_errors: tuple[BatchIndexAndErrorMessage, ...] = wire(array(BatchIndexAndErrorMessage), "8+", ignorable=True)
     error_message: str | None = wire(TEXT, "8+", nullable="0+", default=None, ignorable=True)
@@ -71,7 +72,7 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Response):
-    """The outcome of each batch. `node_endpoints` are the addresses of the leaders hinted at."""
+    """The outcome of each batch."""
 
     API_KEY = 0
     NAME = "Produce"
@@ -81,6 +82,7 @@ class ProduceResponse(Response):
     responses: tuple[TopicProduceResponse, ...] = wire(array(TopicProduceResponse))
     throttle_time_ms: int = wire(INT32)
     node_endpoints: tuple[NodeEndpoint, ...] = wire(array(NodeEndpoint), "10+", tag=0)
+    """The addresses of the leaders that are hinted at."""
 
 
 class PartitionProduceData(Struct):
@@ -99,7 +101,7 @@ class TopicProduceData(Struct):
 
 
 class ProduceRequest(Request[ProduceResponse]):
-    """Batches to append. `acks`: 0 none and no answer at all, 1 the leader's, -1 that of all in-sync replicas."""
+    """Batches to append."""
 
     API_KEY = 0
     NAME = "Produce"
@@ -109,5 +111,6 @@ class ProduceRequest(Request[ProduceResponse]):
 
     transactional_id: str | None = wire(STRING, nullable="0+", default=None)
     acks: int = wire(INT16)
+    """0 asks for no answer at all, 1 for the acknowledgement of the leader, -1 for that of all in-sync replicas."""
     timeout_ms: int = wire(INT32)
     topic_data: tuple[TopicProduceData, ...] = wire(array(TopicProduceData))

@@ -11,7 +11,7 @@ __all__ = ["SaslAuthenticateRequest", "SaslAuthenticateResponse"]
 
 
 class SaslAuthenticateResponse(Response):
-    """The server's token. `session_lifetime_ms` 0 means without end."""
+    """The server's token."""
 
     API_KEY = 36
     NAME = "SaslAuthenticate"
@@ -23,6 +23,7 @@ class SaslAuthenticateResponse(Response):
     error_message: str | None = wire(TEXT, nullable="0+")
     auth_bytes: bytes = wire(BYTES)
     session_lifetime_ms: int = wire(INT64, "1+", ignorable=True)
+    """0 means without end."""
 
 
 class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):

@@ -46,14 +46,14 @@ _SPELLED: Final = ("_s", "_ns")
 
 
 class Buckets(NamedTuple):
-    """How values are spread. `counts` has one more than `bounds`, which are upper ones, each included.
-
-    The last count is that of values above all bounds; no count includes another. `total` is the sum of all values.
-    """
+    """How values are spread."""
 
     bounds: tuple[float, ...]
+    """The upper bound of each bucket, which is included."""
     counts: tuple[int, ...]
+    """One more than `bounds`: the last one counts the values above all bounds. No count includes another."""
     total: float
+    """The sum of all values."""
 
 
 class Point(NamedTuple):
@@ -64,17 +64,16 @@ class Point(NamedTuple):
 
 
 class Family(NamedTuple):
-    """All values of one name, in the unit's base: seconds, bytes, or a number.
-
-    `labels` are the names of the labels of all points; there is no point where there is no value yet.
-    """
+    """All values of one name, in the unit's base: seconds, bytes, or a number."""
 
     name: str
     kind: Kind
     unit: Unit
     doc: str
     labels: tuple[str, ...]
+    """The names of the labels of all points."""
     points: tuple[Point, ...]
+    """There is no point where there is no value yet."""
 
 
 def family_name(name: str, kind: Kind, unit: Unit) -> str:

@@ -4,7 +4,7 @@ from libc cimport math
 from aioprod.metrics cimport native
 
 
-cdef int BUCKETS_PER_DOUBLING, LOWEST, HIGHEST, BUCKET_OF_ZERO
+cdef int _BUCKETS_PER_DOUBLING, _LOWEST, _HIGHEST, _BUCKET_OF_ZERO
 
 
 @cython.final

@@ -9,18 +9,18 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from aioprod.metrics import native
 from aioprod.metrics.families import NUMBER, Buckets, Family, Kind, Point, Unit, family_name
 
 __all__ = ["Counter", "Gauge", "Histogram", "Instrument"]
 
-BUCKETS_PER_DOUBLING = 32
-LOWEST = -10 * BUCKETS_PER_DOUBLING
-HIGHEST = 24 * BUCKETS_PER_DOUBLING
+_BUCKETS_PER_DOUBLING: Final = 32
+_LOWEST: Final = -10 * _BUCKETS_PER_DOUBLING
+_HIGHEST: Final = 24 * _BUCKETS_PER_DOUBLING
 """The buckets that are counted in an array: from a microsecond in ms to 16 MB. The others, rare ones, are in a dict."""
-BUCKET_OF_ZERO = -1_000_000
+_BUCKET_OF_ZERO: Final = -1_000_000
 """No other float is so many buckets below 1."""
 
 
@@ -164,9 +164,9 @@ class Histogram:
         if value > self.max:
             self.max = value
         # Rounded up: a bucket includes its upper bound.
-        bucket = native.whole(math.ceil(math.log2(value) * BUCKETS_PER_DOUBLING)) if value > 0 else BUCKET_OF_ZERO
-        if LOWEST <= bucket < HIGHEST and self._usual is not None:
-            self._usual[bucket - LOWEST] += count
+        bucket = native.whole(math.ceil(math.log2(value) * _BUCKETS_PER_DOUBLING)) if value > 0 else _BUCKET_OF_ZERO
+        if _LOWEST <= bucket < _HIGHEST and self._usual is not None:
+            self._usual[bucket - _LOWEST] += count
         else:
             self._count(bucket, count)
         if self.listener is not None:
@@ -182,12 +182,12 @@ class Histogram:
             self._count(bucket, count)
 
     def _count(self, bucket: int, count: int) -> None:
-        if bucket == BUCKET_OF_ZERO:
+        if bucket == _BUCKET_OF_ZERO:
             self._zeros += count
-        elif LOWEST <= bucket < HIGHEST:
+        elif _LOWEST <= bucket < _HIGHEST:
             if self._usual is None:
-                self._usual = array("q", bytes(8 * (HIGHEST - LOWEST)))
-            self._usual[bucket - LOWEST] += count
+                self._usual = array("q", bytes(8 * (_HIGHEST - _LOWEST)))
+            self._usual[bucket - _LOWEST] += count
         else:
             self._rare[bucket] = self._rare.get(bucket, 0) + count
 
@@ -195,9 +195,9 @@ class Histogram:
         """The buckets that have values, with their number, in ascending order."""
         found = list(self._rare.items())
         if self._zeros:
-            found.append((BUCKET_OF_ZERO, self._zeros))
+            found.append((_BUCKET_OF_ZERO, self._zeros))
         if self._usual is not None:
-            found += [(at + LOWEST, count) for at, count in enumerate(self._usual) if count]
+            found += [(at + _LOWEST, count) for at, count in enumerate(self._usual) if count]
         found.sort()
         return found
 
@@ -234,7 +234,7 @@ class Histogram:
         counts = [0] * (self._high - self._low + 2)
         for bucket, count in self._buckets():
             # The power of two at or above the bucket's upper bound.
-            power = -(-bucket // BUCKETS_PER_DOUBLING)
+            power = -(-bucket // _BUCKETS_PER_DOUBLING)
             counts[min(max(power - self._low, 0), len(counts) - 1)] += count
         bounds = tuple(self.unit.scale * 2.0**power for power in range(self._low, self._high + 1))
         return Buckets(bounds, tuple(counts), self.total * self.unit.scale)
@@ -245,7 +245,7 @@ class Histogram:
 
 
 def _middle(bucket: int) -> float:
-    return 0.0 if bucket == BUCKET_OF_ZERO else 2.0 ** ((bucket - 0.5) / BUCKETS_PER_DOUBLING)
+    return 0.0 if bucket == _BUCKET_OF_ZERO else 2.0 ** ((bucket - 0.5) / _BUCKETS_PER_DOUBLING)
 
 
 def _single(name: str, kind: Kind, unit: Unit, doc: str, value: float | Buckets | None) -> Family:

@@ -58,13 +58,7 @@ _LATE_S: Final = 0.0005
 
 
 class Client(ClientListener):
-    """The connections and the metadata of one cluster.
-
-    `metadata` has the brokers, topics and partitions, `authentications` counts TLS handshakes and log-ins, `traffic`
-    requests and bytes by broker, `unforeseen` takes unforeseen errors of one broker.
-    `link(node_id)` returns the link to a broker, None if the metadata did not contain it at the last `poll`; that of a
-    broker that has vanished from the metadata is kept for a while, but is never ready.
-    """
+    """The connections and the metadata of one cluster."""
 
     def __init__(
         self,
@@ -83,6 +77,7 @@ class Client(ClientListener):
             max_idle_s=settings.metadata_max_idle_s,
             backoff=self.backoff_s,
         )
+        """The brokers, topics and partitions."""
         self._loop = loop
         self._clock = clock
         self._listener = listener
@@ -101,10 +96,15 @@ class Client(ClientListener):
             logins=logins,
         )
         self.authentications = context.authentications
+        """Counts TLS handshakes and log-ins."""
         self.traffic = context.traffic
+        """Counts requests and bytes by broker."""
         self.unforeseen = context.unforeseen
+        """Takes unforeseen errors of one broker."""
         self._links = LinkPool(context)
         self.link: Callable[[int], BrokerLink | None] = self._links.get
+        """Returns the link to a broker by its node id, None if the metadata did not contain it at the last `poll`. The
+        link of a broker that has vanished from the metadata is kept for a while, but is never ready."""
         self._rotation = rotation_of(self._links, context)
         self._refresh = MetadataRefresh(self.metadata, self._links, context)
         self._features: ApiVersions = ApiVersions({})

@@ -46,10 +46,8 @@ class BrokerConnection:
 
     An asyncio protocol, although no `asyncio.Protocol`: a compiled class has no Python class for a base.
 
-    `address` and `tls` are what it connected with; `node_id` is the broker's, negative for a bootstrap server.
-    `is_ready`: it was ready once. `is_stopped`: another connection is about to take over. `closed`: it accepts no more
-    requests; those in flight are completed when the transport is closed. `wake_at(when)` is called with each new
-    deadline, in monotonic seconds, and `failed` with an error whose cause is what a callback raised.
+    `wake_at(when)` is called with each new deadline, in monotonic seconds, and `failed` with an error whose cause is
+    what a callback raised.
     """
 
     versions: ApiVersions
@@ -69,10 +67,13 @@ class BrokerConnection:
         traffic: Traffic | None = None,
     ) -> None:
         self.node_id = node_id
+        """Negative for a bootstrap server."""
         self.address = address
         self.can_write = True
         self.is_ready = False
+        """It was ready once."""
         self.closed = False
+        """It accepts no more requests; those in flight are completed when the transport is closed."""
         self.local = ""
         self._state = state
         self._owner = owner
@@ -85,6 +86,7 @@ class BrokerConnection:
         self._is_paused = False
         self._is_renewing = False
         self.is_stopped = False
+        """Another connection is about to take over."""
         self.tls = tls
         self._traffic = traffic or Traffic()
         self._working: asyncio.Future[bytes] | None = None

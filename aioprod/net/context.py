@@ -22,15 +22,13 @@ __all__ = ["Authentications", "ClientContext"]
 
 
 class Authentications:
-    """Counts of successful and failed TLS handshakes and log-ins, and of re-authentications.
-
-    `renewals` has the times of the accepted re-authentications, in ms.
-    """
+    """Counts of successful and failed TLS handshakes and log-ins, and of re-authentications."""
 
     def __init__(self) -> None:
         self.successful = 0
         self.failed = 0
         self.renewals = Histogram("reauthentication_latency", "Time that the renewal of a log-in took.")
+        """The times of the accepted re-authentications, in ms."""
         self.failed_renewals = 0
 
     def accepted(self) -> None:
@@ -51,12 +49,7 @@ class Authentications:
 
 
 class ClientContext:
-    """What all links of one client share.
-
-    `unforeseen` takes unforeseen errors of one broker; an exception that leaves a task ends the client.
-    `wake_at` has the client polled at a time in monotonic seconds. `events` is the client itself, which reports
-    on to `listener`, the object of its user.
-    """
+    """What all links of one client share."""
 
     __slots__ = (
         "authentications",
@@ -93,13 +86,17 @@ class ClientContext:
         self.random = random
         self.tasks = tasks
         self.wake_at = wake_at
+        """Has the client polled at a time in monotonic seconds."""
         self.events = events
+        """The client itself, which reports on to `listener`."""
         self.listener = listener
+        """The object of the client's user."""
         self.tls = tls
         self.logins = logins
         self.authentications = Authentications()
         self.traffic = TrafficOfBrokers()
         self.unforeseen = Unforeseen()
+        """Takes unforeseen errors of one broker; an exception that leaves a task ends the client."""
 
     @property
     def is_secured(self) -> bool:

@@ -59,26 +59,28 @@ _READY: Final = LinkState.READY
 
 
 class BrokerLink(ConnectionOwner):
-    """The connection to one broker, and its state while there is none.
-
-    `attempts` counts failures since the link was last ready, `last_error` is the last of them. `backoff_until` and
-    `connecting_since` are monotonic seconds. `address` is the broker's address in the metadata. `session` is that of
-    the log-in. `retired`: the broker is not in the metadata any more, and the connection closes when it has no request
-    in flight. `was_ready`: this address has worked once.
-    """
+    """The connection to one broker, and its state while there is none."""
 
     def __init__(self, node: Node, context: ClientContext) -> None:
         self.node = node
         self.address: Address = (node.host, node.port)
+        """The broker's address in the metadata."""
         self.state = LinkState.IDLE
         self.connection: BrokerConnection | None = None
         self.attempts = 0
+        """How many attempts failed since the link was last ready."""
         self.last_error: AioprodError | None = None
+        """The last of these failures."""
         self.backoff_until = 0.0
+        """When it may connect again, in monotonic seconds."""
         self.connecting_since = 0.0
+        """When it began to connect, in monotonic seconds."""
         self.retired = False
+        """The broker is not in the metadata any more: the connection closes when it has no request in flight."""
         self.was_ready = False
+        """This address has worked once."""
         self.session = LoginSession(context, self)
+        """The session of the log-in."""
         self._context = context
         self._wanted = False
         self._mismatches = 0

@@ -31,13 +31,11 @@ _logger = Logger("aioprod.net")
 
 
 class MetadataRefresh:
-    """Sends the requests that `metadata` schedules, and updates the links from it.
-
-    `error` is why the last request failed, None after a response.
-    """
+    """Sends the requests that `metadata` schedules, and updates the links from it."""
 
     def __init__(self, metadata: Metadata, links: LinkPool, context: ClientContext) -> None:
         self.error: AioprodError | None = None
+        """Why the last request failed; None after a response."""
         self._metadata = metadata
         self._links = links
         self._context = context

@@ -17,9 +17,9 @@ Address: TypeAlias = tuple[str, int]
 """Host name or IP address, and port."""
 
 SOFTWARE_NAME: Final = "aioprod"
-CONNECT_TIMEOUT: Final = Backoff(10.0, 30.0)
+_CONNECT_TIMEOUT: Final = Backoff(10.0, 30.0)
 RECONNECT_BACKOFF: Final = Backoff(0.05, 1.0)
-RETRY_BACKOFF: Final = Backoff(0.1, 1.0)
+_RETRY_BACKOFF: Final = Backoff(0.1, 1.0)
 
 
 @cache
@@ -40,30 +40,30 @@ def client_id_of(config: ClientConfig) -> str:
 
 
 class ClientSettings(NamedTuple):
-    """Settings of a `Client`, with the defaults of Java's producer; times in seconds, a buffer of -1 bytes is the OS's.
-
-    `bootstrap` are the bootstrap servers. `canonical_names` resolves the canonical names of their IP addresses and
-    connects to those (KIP-235). `rebootstrap` returns to them when no known broker can be reached, or none has answered
-    a metadata request for `rebootstrap_trigger_s` (KIP-899, KIP-1102). `security` is None for PLAINTEXT.
-    """
+    """Settings of a `Client`, with the defaults of Java's producer. Times are seconds; -1 is the OS's buffer size."""
 
     bootstrap: tuple[Address, ...]
+    """The bootstrap servers."""
     client_id: str = SOFTWARE_NAME
     request_timeout_s: float = 30.0
-    connect_timeout: Backoff = CONNECT_TIMEOUT
+    connect_timeout: Backoff = _CONNECT_TIMEOUT
     reconnect_backoff: Backoff = RECONNECT_BACKOFF
-    retry_backoff: Backoff = RETRY_BACKOFF
+    retry_backoff: Backoff = _RETRY_BACKOFF
     metadata_max_age_s: float = 300.0
     metadata_max_idle_s: float = 300.0
     connections_max_idle_s: float = 540.0
     send_buffer_bytes: int = 131072
     receive_buffer_bytes: int = 32768
     canonical_names: bool = False
+    """Resolve the canonical names of the bootstrap servers' IP addresses and connect to those (KIP-235)."""
     rebootstrap: bool = True
+    """Return to the bootstrap servers when no known broker can be reached, or none has answered a metadata request for
+    `rebootstrap_trigger_s` (KIP-899, KIP-1102)."""
     rebootstrap_trigger_s: float = 300.0
     allow_auto_topic_creation: bool = True
     frame_size_max: int = FRAME_SIZE_MAX
     security: SecurityConfig | None = None
+    """None for PLAINTEXT."""
 
     @property
     def protocol(self) -> str:

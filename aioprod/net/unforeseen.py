@@ -6,6 +6,7 @@ A client that ended by one of them would fail for all brokers, until its process
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from aioprod._logger import Logger
 from aioprod._user_code import raise_later
@@ -13,7 +14,7 @@ from aioprod.errors import AioprodError, BrokerConnectionError
 
 __all__ = ["Unforeseen"]
 
-_LOGGED_MAX = 100
+_LOGGED_MAX: Final = 100
 
 _logger = Logger("aioprod.net")
 

@@ -28,7 +28,7 @@ from aioprod.net.unforeseen import Unforeseen
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.lifecycle import complete, land, reevaluate, requeue
-from aioprod.producer.batching.produce_request import FIRST_WITH_TOPIC_IDS
+from aioprod.producer.batching.produce import FIRST_WITH_TOPIC_IDS
 from aioprod.producer.batching.retry import AMBIGUOUS, Verdict, failure_family, judge
 from aioprod.producer.batching.splitting import set_apart, split
 from aioprod.producer.batching.states import IN_FLIGHT

@@ -3,10 +3,9 @@ cimport cython
 from aioprod.producer.batching.accumulator cimport Accumulator
 from aioprod.net.connection cimport BrokerConnection
 from aioprod.net.link cimport BrokerLink
-from aioprod.producer.batching.produce_response cimport PlainAnswer, read_plain
+from aioprod.producer.batching.produce cimport PlainAnswer, ProduceEncoder, read_plain
 from aioprod.producer.batching.batch cimport Batch
 from aioprod.producer.batching.partition cimport BrokerQueue
-from aioprod.producer.batching.produce_request cimport ProduceEncoder
 from aioprod.producer.batching.drain cimport drain
 from aioprod.producer.batching.lifecycle cimport compressed
 from aioprod.producer.meters cimport Meters

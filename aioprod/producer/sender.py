@@ -16,8 +16,7 @@ from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.drain import drain
 from aioprod.producer.batching.lifecycle import compressed
 from aioprod.producer.batching.partition import BrokerQueue
-from aioprod.producer.batching.produce_request import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, ProduceEncoder
-from aioprod.producer.batching.produce_response import read_plain
+from aioprod.producer.batching.produce import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, ProduceEncoder, read_plain
 from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.meters import Meters

@@ -19,11 +19,13 @@ Bound: TypeAlias = Mapping[int, int] | Mapping[TopicPartition, int] | Timestamp 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A part of a topic to read: `start` and `end` are offsets by partition, or a timestamp in ms."""
+    """A part of a topic to read."""
 
     topic: str
     start: Mapping[int, int] | int
+    """Offsets by partition, or a timestamp in ms."""
     end: Mapping[int, int] | int
+    """As `start`."""
     partitions: tuple[int, ...] | None
 
     @classmethod

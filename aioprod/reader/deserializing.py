@@ -17,13 +17,14 @@ __all__ = ["Deserializers"]
 class Deserializers:
     """The deserializers of keys and values: objects, functions, classes or names; None keeps bytes.
 
-    `is_plain`: there is none, so that records stay as they are. Raises ConfigError.
+    Raises ConfigError.
     """
 
     def __init__(self, config: ReaderConfig, key: Any, value: Any) -> None:
         self._key = _adapted(config, key, is_key=True)
         self._value = _adapted(config, value, is_key=False)
         self.is_plain = self._key is None and self._value is None
+        """There is no deserializer, so that records stay as they are."""
 
     async def applied(self, record: ConsumedRecord) -> ConsumedRecord:
         """The record with its key and value deserialized; raises SerializationError that names the record."""

@@ -39,16 +39,15 @@ _REJECTED: Final = (
 
 
 class Plan(NamedTuple):
-    """What the next request says: the session, the `named` partitions, and those to forget, with their topic ids.
-
-    `is_complete`: otherwise the request after it adds more partitions, so that this one should not wait for records.
-    """
+    """What the next request says: the session, the partitions that it names, and those that it forgets."""
 
     session_id: int
     epoch: int
     named: Sequence[Position]
     forgotten: Sequence[tuple[TopicPartition, UUID]]
+    """Partitions with their topic ids."""
     is_complete: bool = True
+    """No request adds more partitions after it. If one does, this request should not wait for records."""
 
 
 @dataclass(slots=True)
@@ -62,15 +61,15 @@ class _Sent:
 
 
 class FetchSession:
-    """One broker's session; `id` is 0 where there is none, `epoch` counts the requests in it.
-
-    `is_complete`: the last request named all partitions, so that the broker waits for records.
-    """
+    """One broker's session."""
 
     def __init__(self) -> None:
         self.id = 0
+        """0 where there is no session."""
         self.epoch = _FULL_EPOCH
+        """Counts the requests in the session."""
         self.is_complete = True
+        """The last request named all partitions, so that the broker waits for records."""
         self._sent: dict[TopicPartition, _Sent] = {}
         self._names: dict[UUID, str] = {}
         self._is_full = True

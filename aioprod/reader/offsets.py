@@ -23,7 +23,7 @@ At: TypeAlias = Literal["earliest", "latest"] | Timestamp
 LATEST: Final = -1
 EARLIEST: Final = -2
 
-ALL_OLDER: Final = -1
+_ALL_OLDER: Final = -1
 """The offset that a broker gives where all records are older than a time."""
 
 
@@ -44,14 +44,14 @@ def timestamp_of(what: str, at: object) -> int:
 
 @dataclass(slots=True, eq=False)
 class Lookup(PendingPartition):
-    """The lookup of a partition's `offset` at `timestamp` (ms, EARLIEST or LATEST): -1 where all records are older.
-
-    `resets` counts the lookups in a row whose offset was then out of range.
-    """
+    """The lookup of a partition's offset at `timestamp`."""
 
     timestamp: int = LATEST
+    """In ms, or EARLIEST or LATEST."""
     offset: int | None = None
+    """-1 where all records are older."""
     resets: int = 0
+    """How many lookups in a row gave an offset that was then out of range."""
 
     @property
     def is_done(self) -> bool:
@@ -104,7 +104,7 @@ class Lookups(LeaderRequests[Lookup, ListOffsetsResponse]):
                 self.missing_in_response(one)
             elif row.error_code != ErrorCode.NONE:
                 self.rejected(one, ErrorCode.of(row.error_code))
-            elif row.offset < 0 and (one.timestamp < 0 or row.offset != ALL_OLDER):
+            elif row.offset < 0 and (one.timestamp < 0 or row.offset != _ALL_OLDER):
                 self.retry_later(one, ProtocolError(f"its leader gave offset {row.offset}."))
             else:
                 one.offset = row.offset

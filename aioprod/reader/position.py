@@ -17,16 +17,17 @@ ENDLESS: Final = 2**63 - 1
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Position(PendingPartition):
-    """The position of a partition: `offset` is the next one to read, `end` the one after the last.
-
-    `topic_id` is None where the cluster has no ids. `turn` is the number of the last response with records: without a
-    fetch session partitions with the lowest one come first in the next request.
-    """
+    """The position of a partition."""
 
     offset: int
+    """The next one to read."""
     end: int
+    """The offset after the last one to read."""
     topic_id: UUID | None = None
+    """None where the cluster has no ids."""
     turn: int = 0
+    """The number of the last response with records: without a fetch session partitions with the lowest one come first
+    in the next request."""
 
     @property
     def is_done(self) -> bool:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS
 from aioprod.wire import memory
 
 __all__ = ["LOOSE_OVERHEAD", "RECORD_OVERHEAD_MAX", "bound_of", "loose_bound", "record_size_bound", "size_bound"]
 
-RECORD_OVERHEAD_MAX = 5 + 1 + 10 + 5
+RECORD_OVERHEAD_MAX: Final = 5 + 1 + 10 + 5
 """The most that length, attributes, timestamp and offset delta of one record take; `DefaultRecord` counts so too."""
 
-LOOSE_OVERHEAD = RECORD_OVERHEAD_MAX + 2 * (1 + 5)
+LOOSE_OVERHEAD: Final = RECORD_OVERHEAD_MAX + 2 * (1 + 5)
 """With the sizes of key, value (-1 for null) and headers this is at least `size_bound`, and takes no look at them."""
 
-_LOOSE = LOOSE_OVERHEAD
+_LOOSE: Final = LOOSE_OVERHEAD
 """The same as a number of C, where this is compiled: other modules can't import that."""
 
 

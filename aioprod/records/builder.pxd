@@ -4,8 +4,8 @@ from aioprod.wire cimport memory
 from aioprod.records.cursor cimport RecordCursor
 
 
-cdef int NO_CODEC, NO_COUNT
-cdef Py_ssize_t PREFIX, HEADER, TAIL, SIZE_OVERHEAD
+cdef int _NO_CODEC, _NO_COUNT
+cdef Py_ssize_t PREFIX, HEADER, _TAIL, SIZE_OVERHEAD
 cdef Py_ssize_t ATTRIBUTES, BASE_OFFSET, BASE_SEQUENCE, BASE_TIMESTAMP, BATCH_LENGTH, CRC, LAST_OFFSET_DELTA
 cdef Py_ssize_t LEADER_EPOCH, MAGIC, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_COUNT
 

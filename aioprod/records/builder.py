@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, Final
 
 from aioprod.records.bounds import RECORD_OVERHEAD_MAX
 from aioprod.records.compression import Compression, compress
@@ -35,23 +35,22 @@ from aioprod.wire.buffer import Buffer
 
 __all__ = ["EncodedRecord", "RecordBatchBuilder"]
 
-NO_CODEC = int(Compression.NONE)
+_NO_CODEC: Final = int(Compression.NONE)
 """As a plain number: a member of an enumeration costs a microsecond before Python 3.12."""
 
-NO_COUNT = 0
+_NO_COUNT: Final = 0
 """The varint of 0: the encoding of no headers."""
 
-TAIL = 1
+_TAIL: Final = 1
 """The byte after the records that a flexible Produce request fills with an empty tag section."""
 
 
 class RecordBatchBuilder:
     """Encodes the records of one batch into one bytearray, and makes of it what a Produce request carries.
 
-    `buffer` belongs to the caller and is never resized, so that `_bytes` can be its memory once compiled: `PREFIX` free
-    bytes, the batch, one free byte. `position` is the end of the records, `count` their number, timestamps are in ms
-    (-1 while there is no record). After `compress`, or `seal` without it, nothing more fits; `compressed_size` is then
-    the size of the batch as it is sent, and `compressed` is True.
+    After `compress`, or `seal` without it, nothing more fits. `buffer` belongs to the caller and is never resized, so
+    that `_bytes` can be its memory once compiled: `PREFIX` free bytes, the batch, one free byte. Timestamps are in ms,
+    -1 while there is no record.
     """
 
     __slots__ = (
@@ -70,9 +69,11 @@ class RecordBatchBuilder:
     def __init__(self, buffer: bytearray) -> None:
         self.buffer = buffer
         self._bytes = buffer
-        self._limit = len(buffer) - TAIL
+        self._limit = len(buffer) - _TAIL
         self.position = PREFIX + HEADER
+        """The end of the records."""
         self.count = 0
+        """The number of records."""
         self.base_timestamp = -1
         self.max_timestamp = -1
         self.compressed_size = 0
@@ -149,7 +150,7 @@ class RecordBatchBuilder:
             memory.copy(p, pos, value, value_start, value_size)
             pos += value_size
         if headers_size == 1:
-            p[pos] = NO_COUNT
+            p[pos] = _NO_COUNT
         else:
             memory.copy(p, pos, headers, headers_start, headers_size)
         # Last: a copy for which there is no memory, where nothing is compiled, leaves the batch as it was.
@@ -192,7 +193,7 @@ class RecordBatchBuilder:
             memory.copy(p, at, value, 0, value_size)
             pos = at + value_size
             if headers_size == 1:
-                p[pos] = NO_COUNT
+                p[pos] = _NO_COUNT
             else:
                 memory.copy(p, pos, headers, 0, headers_size)
             pos += headers_size
@@ -238,7 +239,7 @@ class RecordBatchBuilder:
                 break
             memory.copy(p, at, data, value_start, value_size)
             pos = at + value_size
-            p[pos] = NO_COUNT
+            p[pos] = _NO_COUNT
             pos += 1
             value_start = value_end + gap
             count += 1
@@ -277,11 +278,11 @@ class RecordBatchBuilder:
         """Move to a larger buffer and return the old one."""
         old = self.buffer
         assert self._sealed is None
-        assert len(buffer) >= self.position + TAIL
+        assert len(buffer) >= self.position + _TAIL
         memory.copy(buffer, PREFIX, old, PREFIX, self.position - PREFIX)
         self.buffer = buffer
         self._bytes = buffer
-        self._limit = len(buffer) - TAIL
+        self._limit = len(buffer) - _TAIL
         return old
 
     def without(self, indexes: Collection[int], buffer: bytearray) -> RecordBatchBuilder:
@@ -296,7 +297,7 @@ class RecordBatchBuilder:
             if cursor.index in indexes:
                 continue
             if not builder.append_again(cursor):
-                builder.grow(bytearray(PREFIX + self.size + self.count * RECORD_OVERHEAD_MAX + TAIL))
+                builder.grow(bytearray(PREFIX + self.size + self.count * RECORD_OVERHEAD_MAX + _TAIL))
                 builder.append_again(cursor)
         return builder
 
@@ -310,15 +311,15 @@ class RecordBatchBuilder:
         assert self._sealed is None
         sealed = self.buffer
         end = self.position
-        if codec != NO_CODEC:
+        if codec != _NO_CODEC:
             with memoryview(self.buffer)[PREFIX + HEADER : end] as raw:
                 compressed = compress(codec, level, raw)
             if len(compressed) < end - PREFIX - HEADER:
-                sealed = bytearray(PREFIX + HEADER + len(compressed) + TAIL)
+                sealed = bytearray(PREFIX + HEADER + len(compressed) + _TAIL)
                 memory.copy(sealed, PREFIX + HEADER, compressed, 0, len(compressed))
                 end = PREFIX + HEADER + len(compressed)
             else:
-                codec = NO_CODEC
+                codec = _NO_CODEC
         self._codec = codec
         self._sealed = sealed
         self.compressed_size = end - PREFIX
@@ -391,7 +392,7 @@ class RecordBatchBuilder:
                 pos += 1
             sealed[pos] = size
             sealed[end] = 0
-            end += TAIL
+            end += _TAIL
         else:
             memory.put_int32_be(sealed, start, size)
         memory.put_int32_be(sealed, start - 4, partition)

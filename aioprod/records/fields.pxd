@@ -2,7 +2,7 @@ cimport cython
 
 from aioprod.wire cimport memory
 
-cdef long long HEADERS_MAX
+cdef long long _HEADERS_MAX
 
 
 cdef class FieldReader:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from aioprod.errors import CorruptRecordError
 from aioprod.wire import memory
 from aioprod.wire.buffer import Buffer
 
 __all__ = ["FieldReader"]
 
-HEADERS_MAX = 1 << 20
+_HEADERS_MAX: Final = 1 << 20
 """The most headers of one record that are read. Each takes 2 bytes at least, and some 100 once it is read: without a
 limit a batch that is allowed to decompress to 128 MiB could fill gigabytes."""
 
@@ -86,8 +88,8 @@ class FieldReader:
         count = self.varint(32)
         if not 0 <= count <= (self.end - self.position) // 2:
             raise CorruptRecordError(f"A record declares {count} headers in {self.end - self.position} bytes.")
-        if count > HEADERS_MAX:
-            raise CorruptRecordError(f"A record has {count} headers, and at most {HEADERS_MAX} are read.")
+        if count > _HEADERS_MAX:
+            raise CorruptRecordError(f"A record has {count} headers, and at most {_HEADERS_MAX} are read.")
         return count
 
     def header_name_size(self) -> int:

@@ -63,11 +63,7 @@ class ParsedRecord(NamedTuple):
 
 
 class ParsedBatch:
-    """The header of one record batch, and its records on demand; made by `parse_batches`.
-
-    `payload` is what follows the header, compressed or not: a view of the bytes that were given to `parse_batches`,
-    which must not change while the batch is in use. `size` counts header and payload.
-    """
+    """The header of one record batch, and its records on demand; made by `parse_batches`."""
 
     __match_args__ = (
         "base_offset",
@@ -109,7 +105,10 @@ class ParsedBatch:
     base_sequence: int
     count: int
     size: int
+    """The bytes of header and payload."""
     payload: memoryview
+    """What follows the header, compressed or not: a view of the bytes that were given to `parse_batches`, which must
+    not change while the batch is in use."""
     decompressed_max: int
 
     def __repr__(self) -> str:

@@ -22,14 +22,12 @@ _HEADER_SIZE: Final = 8
 
 
 class BytesBuffers(NamedTuple):
-    """A column of `rows` byte strings: int32 places (one more than strings) in `data`, and a bit for each string.
-
-    `validity` is None without nulls, else its bits are 0 for null.
-    """
+    """A column of `rows` byte strings: int32 places (one more than strings) in `data`, and a bit for each string."""
 
     rows: int
     nulls: int
     validity: memoryview | None
+    """None without nulls, else a bit of 0 for each null."""
     places: memoryview
     data: memoryview
 

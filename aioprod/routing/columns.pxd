@@ -4,7 +4,7 @@ from aioprod.arrow.columns cimport BytesColumn, NumberColumn
 from aioprod.routing.hashes cimport partition_of
 
 
-cdef long long PARTITIONS_MAX
+cdef long long _PARTITIONS_MAX
 
 
 @cython.final

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from aioprod.arrow.columns import BytesColumn, NumberColumn
 from aioprod.arrow.interface import ArrowArray, Field, open_source
@@ -34,22 +34,22 @@ from aioprod.routing.partitioners import (
 
 __all__ = ["HASH_PARTITIONERS", "Filling", "Partitions", "Rule", "arrays", "check_count", "partitions_of", "rule_of"]
 
-PARTITIONS_MAX = (1 << 31) - 1
+_PARTITIONS_MAX: Final = (1 << 31) - 1
 """Of a topic: the protocol counts them in 32 bits with a sign."""
 
 
 class Rule:
-    """What a hash partitioner does: `kind` is the place of its hash in `HASHES`.
-
-    `hashes_null`: no key counts as an empty one; `hashes_empty`: an empty key is hashed. What is not hashed is spread.
-    """
+    """What a hash partitioner does. What is not hashed is spread."""
 
     __slots__ = ("hashes_empty", "hashes_null", "kind")
 
     def __init__(self, kind: int, hashes_null: bool, hashes_empty: bool) -> None:
         self.kind = kind
+        """The place of its hash in `HASHES`."""
         self.hashes_null = hashes_null
+        """No key counts as an empty one."""
         self.hashes_empty = hashes_empty
+        """An empty key is hashed."""
 
     def partition(self, key: bytes | None, count: int) -> int | None:
         """The partition of one key among `count` >= 1 of them; None if it dictates none."""
@@ -60,9 +60,11 @@ class Rule:
         return partition_of(self.kind, hashed, 0, len(hashed), count)
 
 
-_HASH_OF = dict(zip((murmur2_partition, crc32_partition, fnv1a_partition, murmur3_partition), HASHES, strict=True))
+_HASH_OF: Final = dict(
+    zip((murmur2_partition, crc32_partition, fnv1a_partition, murmur3_partition), HASHES, strict=True)
+)
 
-_PARTITIONERS: dict[type, type[HashPartitioner]] = {
+_PARTITIONERS: Final[dict[type, type[HashPartitioner]]] = {
     DefaultPartitioner: Murmur2RandomPartitioner,
     ClassicPartitioner: Murmur2RandomPartitioner,
     Murmur2Partitioner: Murmur2Partitioner,
@@ -74,9 +76,9 @@ _PARTITIONERS: dict[type, type[HashPartitioner]] = {
 }
 """A partitioner that hashes keys -> one that hashes the same keys in the same way."""
 
-_TARGETS = {f"aioprod.routing:{kind.__name__}": same for kind, same in _PARTITIONERS.items()}
+_TARGETS: Final = {f"aioprod.routing:{kind.__name__}": same for kind, same in _PARTITIONERS.items()}
 
-HASH_PARTITIONERS = tuple(
+HASH_PARTITIONERS: Final = tuple(
     name
     for name, target in KNOWN_CLASSES["partitioner"].items()
     if name.islower() and "." not in name and target in _TARGETS
@@ -112,32 +114,30 @@ def _same(partitioner: object) -> type[HashPartitioner] | None:
 
 def check_count(count: object) -> int:
     """Return the number of partitions of a topic if it can be one; raises ConfigError."""
-    if type(count) is not int or not 1 <= count <= PARTITIONS_MAX:
-        raise ConfigError(f"A topic can't have {count!r} partitions: give an int from 1 to {PARTITIONS_MAX}.")
+    if type(count) is not int or not 1 <= count <= _PARTITIONS_MAX:
+        raise ConfigError(f"A topic can't have {count!r} partitions: give an int from 1 to {_PARTITIONS_MAX}.")
     return count
 
 
 class Partitions:
-    """The partition of each key: `indexes` (int32) in the order of the keys.
-
-    `present` is a bitmap as Arrow has them, None if each key has a partition: a row whose bit is 0 has none and says 0.
-    `spread` is how many keys don't dictate a partition. Both are buffers that an Arrow array of int32 can be made of
-    without a copy.
-    """
+    """The partition of each key, in buffers that an Arrow array of int32 can be made of without a copy."""
 
     __slots__ = ("indexes", "present", "spread")
 
     def __init__(self, indexes: array[int], present: bytearray | None, spread: int) -> None:
         self.indexes = indexes
+        """The partitions (int32), in the order of the keys."""
         self.present = present
+        """A bitmap as Arrow has them, None if each key has a partition: a row whose bit is 0 has none and says 0."""
         self.spread = spread
+        """How many keys don't dictate a partition."""
 
     def __len__(self) -> int:
         return len(self.indexes)
 
 
 class Filling:
-    """Partitions while they are found, column by column; `length` rows in all."""
+    """Partitions while they are found, column by column."""
 
     __slots__ = ("_count", "_filled", "_indexes", "_present", "_rule", "_spreads", "_turn", "spread")
 
@@ -164,8 +164,8 @@ class Filling:
         for row in range(length):
             if counts is not None:
                 count = counts.value if counts.find(row) else 0
-                if not 1 <= count <= PARTITIONS_MAX:
-                    raise InvalidRecordError(f"Row {at} has no number of partitions between 1 and {PARTITIONS_MAX}.")
+                if not 1 <= count <= _PARTITIONS_MAX:
+                    raise InvalidRecordError(f"Row {at} has no number of partitions between 1 and {_PARTITIONS_MAX}.")
             is_hashed = rule.hashes_null
             if keys.find(row):
                 is_hashed = keys.size > 0 or rule.hashes_empty

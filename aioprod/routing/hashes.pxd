@@ -1,8 +1,8 @@
 cimport cython
 
 
-cdef int MURMUR2, CRC32, FNV1A, MURMUR3
-cdef unsigned int CRC32_TABLES[1024]
+cdef int _MURMUR2, _CRC32, _FNV1A, _MURMUR3
+cdef unsigned int _CRC32_TABLES[1024]
 
 
 @cython.locals(hashed="unsigned int")

@@ -8,6 +8,7 @@ being the number of all partitions of the topic. Same key, same count: same part
 from __future__ import annotations
 
 import zlib
+from typing import Final
 
 import mmh3
 
@@ -30,19 +31,22 @@ __all__ = [
     "partition_of",
 ]
 
-HASHES = ("murmur2", "crc32", "fnv1a", "murmur3")
+HASHES: Final = ("murmur2", "crc32", "fnv1a", "murmur3")
 """The hashes; `partition_of` and `folded` take the index of one."""
 
-MURMUR2, CRC32, FNV1A, MURMUR3 = range(4)
+_MURMUR2: Final = 0
+_CRC32: Final = 1
+_FNV1A: Final = 2
+_MURMUR3: Final = 3
 
 
 def partition_of(kind: int, data: Buffer, start: int, size: int, count: int) -> int:
     """Index of the partition of a key of `size` bytes at `data[start:]`."""
-    if kind == MURMUR2:
+    if kind == _MURMUR2:
         hashed = murmur2_of(data, start, size)
-    elif kind == CRC32:
+    elif kind == _CRC32:
         hashed = crc32_of(data, start, size)
-    elif kind == FNV1A:
+    elif kind == _FNV1A:
         hashed = fnv1a_of(data, start, size)
     else:
         hashed = murmur3_of(data, start, size)
@@ -53,9 +57,9 @@ def folded(kind: int, hashed: int) -> int:
     """What clients count modulo the partitions: the unsigned hash, its absolute value, or it without its sign bit."""
     mask = 0xFFFFFFFF
     positive = 0x7FFFFFFF
-    if kind == CRC32:
+    if kind == _CRC32:
         return hashed
-    if kind == FNV1A:
+    if kind == _FNV1A:
         return hashed if hashed <= positive else (hashed ^ mask) + 1
     return hashed & positive
 
@@ -122,7 +126,7 @@ def _crc32_tables() -> list[int]:
     return tables
 
 
-CRC32_TABLES = _crc32_tables()
+_CRC32_TABLES: Final = _crc32_tables()
 
 
 def crc32_of(data: Buffer, start: int, size: int) -> int:
@@ -132,10 +136,10 @@ def crc32_of(data: Buffer, start: int, size: int) -> int:
     hashed = mask
     for at in range(start, whole, 4):
         word = hashed ^ (data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24)
-        hashed = CRC32_TABLES[768 + (word & 255)] ^ CRC32_TABLES[512 + (word >> 8 & 255)]
-        hashed ^= CRC32_TABLES[256 + (word >> 16 & 255)] ^ CRC32_TABLES[word >> 24]
+        hashed = _CRC32_TABLES[768 + (word & 255)] ^ _CRC32_TABLES[512 + (word >> 8 & 255)]
+        hashed ^= _CRC32_TABLES[256 + (word >> 16 & 255)] ^ _CRC32_TABLES[word >> 24]
     for at in range(whole, start + size):
-        hashed = CRC32_TABLES[(hashed ^ data[at]) & 255] ^ hashed >> 8
+        hashed = _CRC32_TABLES[(hashed ^ data[at]) & 255] ^ hashed >> 8
     return hashed ^ mask
 
 
@@ -175,19 +179,19 @@ def murmur3_of(data: Buffer, start: int, size: int) -> int:
 
 def murmur2_partition(key: bytes, count: int) -> int:
     """Java's own: the hash without its sign bit. librdkafka's `murmur2` is the same."""
-    return folded(MURMUR2, murmur2(key)) % count
+    return folded(_MURMUR2, murmur2(key)) % count
 
 
 def crc32_partition(key: bytes, count: int) -> int:
     """librdkafka's `consistent`: the unsigned hash."""
-    return folded(CRC32, crc32(key)) % count
+    return folded(_CRC32, crc32(key)) % count
 
 
 def fnv1a_partition(key: bytes, count: int) -> int:
     """sarama's hash partitioner and librdkafka's `fnv1a`: the absolute value of the hash as a signed number."""
-    return folded(FNV1A, fnv1a(key)) % count
+    return folded(_FNV1A, fnv1a(key)) % count
 
 
 def murmur3_partition(key: bytes, count: int) -> int:
     """The hash without its sign bit."""
-    return folded(MURMUR3, murmur3(key)) % count
+    return folded(_MURMUR3, murmur3(key)) % count

@@ -24,16 +24,17 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MovedKeys:
-    """The `moves` of some keys when `before` partitions become `after`; keys that stay are not in there.
+    """The keys that move when `before` partitions become `after`.
 
-    `keys` is how many different ones were given. Those that the partitioner spreads, having nothing to hash, are not
-    counted: they have no partition to move from.
+    Keys that the partitioner spreads, having nothing to hash, are not counted: they have no partition to move from.
     """
 
     before: int
     after: int
     keys: int
+    """How many different keys were given."""
     moves: Mapping[bytes | None, Move]
+    """The moves; keys that stay are not in there."""
 
     @property
     def share(self) -> float:

@@ -150,11 +150,13 @@ class ClassicPartitioner:
 
 
 class HashPartitioner:
-    """By the key's hash; `hashes_null`: no key counts as an empty one; `hashes_empty`: an empty key is hashed."""
+    """By the key's hash."""
 
     by_key = staticmethod(murmur2_partition)
     hashes_null: ClassVar[bool] = False
+    """No key counts as an empty one."""
     hashes_empty: ClassVar[bool] = True
+    """An empty key is hashed."""
 
     def __init__(self, random: Random | None = None) -> None:
         self._random = _random(random)

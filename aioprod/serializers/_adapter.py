@@ -27,6 +27,7 @@ class _Adapter:
         self._role = "key" if is_key else "value"
         self._call, self._value_only = _entry(target, self._method)
         self.is_async = _is_coroutine_function(self._call)
+        """Whether each call returns an awaitable. Where it does not, a function may still return one."""
 
     def close(self) -> None:
         """Close what is adapted, if it can be closed; a failure is logged."""
@@ -46,10 +47,7 @@ class _Adapter:
 
 
 class Serializer(_Adapter):
-    """The one form in which the producer calls any serializer; raises ConfigError for an object that is none.
-
-    `is_async` says that each call returns an awaitable; a function that is not a coroutine function may return one too.
-    """
+    """The one form in which the producer calls any serializer; raises ConfigError for an object that is none."""
 
     __slots__ = ()
 
@@ -109,10 +107,7 @@ class Serializer(_Adapter):
 
 
 class Deserializer(_Adapter):
-    """The one form in which any deserializer is called; raises ConfigError for an object that is none.
-
-    `is_async` says that each call returns an awaitable; a function that is not a coroutine function may return one too.
-    """
+    """The one form in which any deserializer is called; raises ConfigError for an object that is none."""
 
     __slots__ = ()
 

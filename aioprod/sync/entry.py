@@ -16,9 +16,6 @@ __all__ = ["Entry", "new_entry"]
 class Entry:
     """A record that is checked; made by `new_entry`.
 
-    `headers` are encoded, `partition` -1 is to be chosen, `timestamp` is in ms. `now` is the monotonic time of the call
-    in seconds, `bound` the most bytes that the record takes, and `request` the memory that is reserved for it, if any.
-
     Compiled, it is not tracked by the garbage collector, which would visit all that wait again and again, for as much
     as the call itself costs. It is in no cycle that could be garbage: an inbox lives until its entries have left.
     """
@@ -29,12 +26,18 @@ class Entry:
     key: bytes | None
     value: bytes | None
     headers: bytes
+    """Encoded."""
     partition: int
+    """-1: to be chosen."""
     timestamp: int
+    """In ms."""
     waiter: Any
     now: float
+    """The time of the call, in monotonic seconds."""
     bound: int
+    """The most bytes that the record takes."""
     request: MemoryRequest | None
+    """The memory that is reserved for the record, if any."""
 
     def reserve(self, request: MemoryRequest) -> None:
         """Memory is reserved for it."""

@@ -22,7 +22,7 @@ from aioprod.types import Buffered, Timestamp
 
 __all__ = ["Inbox"]
 
-NAMES_MAX: Final = 10_000
+_NAMES_MAX: Final = 10_000
 """Names of topics that are remembered as legal ones."""
 
 
@@ -119,7 +119,7 @@ class Inbox:
         reason = topic_name_error(topic)
         if reason is not None:
             raise InvalidTopicError(reason)
-        if len(self._names) >= NAMES_MAX:
+        if len(self._names) >= _NAMES_MAX:
             self._names.clear()
         self._names.add(topic)
 

@@ -37,9 +37,9 @@ T = TypeVar("T")
 
 _logger = Logger("aioprod.producer")
 
-EXIT_S: Final = 10.0
+_EXIT_S: Final = 10.0
 """How long the end of the interpreter waits for outcomes, unless `close.timeout.ms` says."""
-GRACE_S: Final = 5.0
+_GRACE_S: Final = 5.0
 """How much longer than it may take a close can take before the thread counts as blocked."""
 NAME: Final = "aioprod.sync.Producer"
 
@@ -214,12 +214,12 @@ class Session:
         if self._thread is None:
             return DeliveryReport()
         limit_s = CloseLimit(timeout, self._config).seconds
-        if not wait([self._ended], None if limit_s is None else limit_s + GRACE_S).done:
+        if not wait([self._ended], None if limit_s is None else limit_s + _GRACE_S).done:
             raise UsageError(
                 f"{named(self._config, NAME)} is not closed after {limit_s:g} s: a callback blocks its thread, or an "
                 "earlier close() with more time still waits."
             )
-        self._thread.join(GRACE_S)
+        self._thread.join(_GRACE_S)
         return self._ended.result()
 
     def close_at_exit(self) -> None:
@@ -234,7 +234,7 @@ class Session:
                 NAME,
             )
         try:
-            self.close(None if self._config.close_timeout_ms is not None else EXIT_S)
+            self.close(None if self._config.close_timeout_ms is not None else _EXIT_S)
         except UsageError as error:
             _logger.error("%s", error)
 

@@ -21,7 +21,7 @@ __all__ = ["Unsent"]
 
 
 class Unsent:
-    """Reports such records, in the loop; `count` is of those that were not sent, `errors` theirs since `collect`."""
+    """Reports such records, in the loop."""
 
     def __init__(self, preparation: Preparation, on_error: ErrorCallback | None) -> None:
         self._preparation = preparation
@@ -30,7 +30,9 @@ class Unsent:
         self._faults = CallbackFaults(self._clock)
         self._unread = UnreadFailures(self._clock)
         self.count = 0
+        """How many records were not sent."""
         self.errors: list[DeliveryError] = []
+        """Their errors since `collect`."""
         self._collects = False
 
     def fail(self, entry: Entry, cause: BaseException) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from aioprod.errors import ProtocolError
@@ -24,9 +24,9 @@ _pack_int16 = struct.Struct(">h").pack
 _pack_int32 = struct.Struct(">i").pack
 _pack_int64 = struct.Struct(">q").pack
 
-_STRING_LENGTH_MAX = 0x7FFF
-_UINT32_MAX = 0xFFFF_FFFF
-_UVARINT_BITS = 32
+_STRING_LENGTH_MAX: Final = 0x7FFF
+_UINT32_MAX: Final = 0xFFFF_FFFF
+_UVARINT_BITS: Final = 32
 
 
 @lru_cache(maxsize=1024)

@@ -32,17 +32,17 @@ __all__ = [
 FRAME_SIZE_MAX: Final = 100_000_000
 """The largest frame that is accepted, in bytes: brokers take hardly more (`socket.request.max.bytes`)."""
 
-_NEAR_SIZE = 16_384
+_NEAR_SIZE: Final = 16_384
 """Bytes that are received at a time while no large frame has begun; each connection holds them."""
 
-_FRESH_MAX = 1 << 21
+_FRESH_MAX: Final = 1 << 21
 """The most bytes that are reserved for a frame of which nothing has come yet."""
 
-_SIZE_WIDTH = 4
-_CORRELATION_WIDTH = 4
-_FIXED_WIDTH = 8
+_SIZE_WIDTH: Final = 4
+_CORRELATION_WIDTH: Final = 4
+_FIXED_WIDTH: Final = 8
 _pack_head = struct.Struct(">ihhi").pack
-_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+_TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")
 """How an alert and a handshake record of TLS begin."""
 
 

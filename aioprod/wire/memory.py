@@ -40,7 +40,7 @@ __all__ = [
     "varint_size",
 ]
 
-_HELD = [bytearray()]
+_HELD: Final = [bytearray()]
 _OF_LIST: Final = sys.getrefcount(_HELD[0])
 """References to an object that only a list holds, where the argument is counted, too."""
 

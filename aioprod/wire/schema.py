@@ -73,10 +73,11 @@ ZERO_UUID: Final = uuid.UUID(int=0)
 
 
 class Primitive(NamedTuple):
-    """A type without parts. `code` is its letter in `struct` formats, empty for types that `struct` lacks."""
+    """A type without parts."""
 
     name: str
     code: str
+    """Its letter in `struct` formats, empty for types that `struct` lacks."""
     zero: Any
 
 
@@ -95,9 +96,10 @@ RECORDS: Final = Primitive("records", "", None)
 
 
 class Array(NamedTuple):
-    """A counted list of `element`; a tuple in Python."""
+    """A counted list; a tuple in Python."""
 
     element: Primitive | type[Struct]
+    """The type of each element."""
 
 
 WireType: TypeAlias = "Primitive | Array | type[Struct]"
@@ -109,13 +111,14 @@ def array(element: Primitive | type[Struct]) -> Array:
 
 
 class WireField(NamedTuple):
-    """One field as `wire()` declared it; its class says the name. `tag` is None for a field with a fixed place."""
+    """One field as `wire()` declared it; its class says the name."""
 
     name: str
     type: WireType
     versions: range
     nullable: range
     tag: int | None
+    """None for a field with a fixed place."""
     default: Any
     ignorable: bool
 
@@ -204,15 +207,13 @@ class Struct(metaclass=StructType):
 
 
 class Message(Struct):
-    """A struct that is sent by itself, with the versions that aioprod speaks.
-
-    `VERSIONS` are the first and the last version, `FLEXIBLE` is the first one with compact lengths and tagged fields
-    (KIP-482), None if there is none.
-    """
+    """A struct that is sent by itself."""
 
     NAME: ClassVar[str]
     VERSIONS: ClassVar[tuple[int, int]]
+    """The first and the last version that aioprod speaks."""
     FLEXIBLE: ClassVar[int | None]
+    """The first version with compact lengths and tagged fields (KIP-482); None if there is none."""
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
@@ -221,25 +222,24 @@ class Message(Struct):
 
 
 class Response(Message):
-    """An answer of a broker. `FLEXIBLE_HEADER` is False where the header stays the old one in flexible versions too."""
+    """An answer of a broker."""
 
     API_KEY: ClassVar[int]
     FLEXIBLE_HEADER: ClassVar[bool] = True
+    """False where the header stays the old one in flexible versions too."""
 
 
 ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
 
 
 class Request(Message, Generic[ResponseT_co]):
-    """A request to a broker, with the type of its answer.
-
-    `STABLE_MAX` is the last version that Kafka calls stable, where `VERSIONS` goes further; later ones are declared
-    but never negotiated.
-    """
+    """A request to a broker, with the type of its answer."""
 
     API_KEY: ClassVar[int]
     RESPONSE: ClassVar[type[Response]]
     STABLE_MAX: ClassVar[int | None] = None
+    """The last version that Kafka calls stable, where `VERSIONS` goes further; later ones are declared but never
+    negotiated."""
 
 
 AnyRequest: TypeAlias = Request[Any]

@@ -28,7 +28,7 @@ REACHED: Final = {
     "requests": "aioprod/wire/frame.py,aioprod/wire/decoder.py,aioprod/messages/registry.py",
     "framing": "aioprod/wire/frame.py,aioprod/net/protocol/connection.py",
     "connection": "aioprod/net/connection.py,aioprod/net/protocol/connection.py",
-    "answer": "aioprod/producer/batching/produce_response.py",
+    "answer": "aioprod/producer/batching/produce.py",
     "metadata": "aioprod/cluster/*.py",
     "batches": "aioprod/records/parser.py,aioprod/records/fields.py,aioprod/records/table.py",
     "codecs": "aioprod/records/compression.py",

@@ -19,7 +19,7 @@ from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.budget import MemoryBudget
 from aioprod.producer.batching.buffer_pool import BufferPool
 from aioprod.producer.batching.partition import Topic
-from aioprod.producer.batching.produce_request import ProduceEncoder
+from aioprod.producer.batching.produce import ProduceEncoder
 from aioprod.producer.batching.sequences import Sequences
 from aioprod.producer.bulk.call import Bulk
 from aioprod.producer.completion import Completion

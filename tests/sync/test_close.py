@@ -151,7 +151,7 @@ def test_threads_that_send_while_another_closes_lose_nothing(fake_cluster: Any) 
 
 
 def test_a_callback_that_blocks_keeps_close_no_longer(fake_cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "GRACE_S", 0.05)
+    monkeypatch.setattr(sessions, "_GRACE_S", 0.05)
     is_here, go = threading.Event(), threading.Event()
 
     def blocks(metadata: RecordMetadata | None, error: Exception | None) -> None:

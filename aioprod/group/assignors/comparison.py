@@ -20,9 +20,9 @@ Owned: TypeAlias = Mapping[str, Iterable[TopicPartition]]
 """The partitions of each member, as assignors return them."""
 
 Sizes: TypeAlias = Mapping[TopicPartition, int] | Mapping[TopicPartition, float]
-"""The size of each partition: bytes, records a second, or whatever is to be even; from 0 to `SIZE_MAX`."""
+"""The size of each partition: bytes, records a second, or whatever is to be even; from 0 to `_SIZE_MAX`."""
 
-SIZE_MAX: Final = 2**63 - 1
+_SIZE_MAX: Final = 2**63 - 1
 """The largest size of a partition: the sum of any number of them is finite."""
 
 ROWS_SHOWN: Final = 40
@@ -33,29 +33,28 @@ Cause: TypeAlias = Literal["left", "joined", "balance"]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A partition that moved from one member to another; `size` is 1 where no sizes are given.
-
-    `cause` is `left` if the source has left the group, else `joined` if the target is new in it, else `balance`.
-    """
+    """A partition that moved from one member to another."""
 
     partition: TopicPartition
     source: str
     target: str
     size: float
+    """1 where no sizes are given."""
     cause: Cause
+    """`left` if the source has left the group, else `joined` if the target is new in it, else `balance`."""
 
 
 @dataclass(frozen=True)
 class Balance:
     """The balance of one assignment; members are in the order in which assignors sort them.
 
-    `owned` has each member's partitions in order of topic and partition, `sizes` the size of each of them: 1 where none
-    are given (`is_weighted` is false). A member without partitions counts: its load is 0. Without members all measures
-    are 0, but for `skew`, which is 1.
+    A member without partitions counts: its load is 0. Without members all measures are 0, but for `skew`, which is 1.
     """
 
     owned: Mapping[str, tuple[TopicPartition, ...]]
+    """Each member's partitions, in order of topic and partition."""
     sizes: Mapping[TopicPartition, float]
+    """The size of each partition: 1 where none are given (`is_weighted` is false)."""
     is_weighted: bool
 
     @cached_property
@@ -112,22 +111,22 @@ class Balance:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two assignments of one group, one after the other.
-
-    `moved`: partitions with different members before and after. `new` maps partitions that had no member before to
-    their member; `gone` maps partitions that have no member any more to their last one: they were deleted or
-    unsubscribed, or are being revoked in the first round of a cooperative rebalance. `kept` counts partitions that did
-    not move. All are in order of topic and partition. `joined` and `left` are the members that are in one of the two
-    only.
-    """
+    """Two assignments of one group, one after the other. All is in order of topic and partition."""
 
     moved: tuple[Move, ...]
+    """The partitions with different members before and after."""
     kept: int
+    """How many partitions did not move."""
     kept_size: float
     new: Mapping[TopicPartition, str]
+    """Partition that had no member before -> its member."""
     gone: Mapping[TopicPartition, str]
+    """Partition that has no member any more -> its last one. It was deleted or unsubscribed, or is being revoked in the
+    first round of a cooperative rebalance."""
     joined: tuple[str, ...]
+    """The members that are in the second assignment only."""
     left: tuple[str, ...]
+    """The members that are in the first assignment only."""
     before: Balance
     after: Balance
 
@@ -235,7 +234,7 @@ def _size(tp: TopicPartition, sizes: Sizes | None) -> float:
         return 1
     size: Any = sizes.get(tp)
     is_number = isinstance(size, Real)
-    if not is_number or not 0 <= size <= SIZE_MAX:
+    if not is_number or not 0 <= size <= _SIZE_MAX:
         raise UsageError(
             f"Partition {tp.partition} of {tp.topic!r} has the size {size!r}: each needs a number from 0 to 2**63 - 1."
         )

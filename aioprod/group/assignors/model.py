@@ -25,17 +25,20 @@ Assignment: TypeAlias = dict[str, list[TopicPartition]]
 class Subscription:
     """The subscription of one member of a group, as it sends it with JoinGroup.
 
-    `owned` are the partitions that it has, as of generation `generation` of the group (-1: unknown). `rack` is its
-    `client.rack`. `user_data` comes from its assignor: sticky assignors read the owned partitions or the generation
-    from it, as older members send them. Members with a `group_instance_id` come before the others and keep their order
-    when they restart (range and round-robin).
+    Members with a `group_instance_id` come before the others and keep their order when they restart (range and
+    round-robin).
     """
 
     topics: Sequence[str]
     owned: Sequence[TopicPartition] = ()
+    """The partitions that it has, as of `generation`."""
     generation: int = -1
+    """The generation of the group in which it got them; -1: unknown."""
     rack: str | None = None
+    """Its `client.rack`."""
     user_data: bytes | None = None
+    """From its assignor: sticky assignors read from it the owned partitions or the generation, as older members send
+    them."""
     group_instance_id: str | None = None
 
 

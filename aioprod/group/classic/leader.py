@@ -89,15 +89,16 @@ def _owners(members: Mapping[str, Subscription]) -> dict[TopicPartition, str]:
 class Leader:
     """The leader of one generation, whose JoinGroup response has the subscriptions of the group.
 
-    When it `is_done`, `assignment` has the encoded partitions of each member, and `counts` how many partitions each
-    topic had. `error` is why there is no assignment: the assignor has failed. A member whose subscription can't be
-    decoded, as any client may join, is assigned nothing.
+    Any client may join: a member whose subscription can't be decoded is assigned nothing.
     """
 
     def __init__(self, assignor: Assignor, response: JoinGroupResponse) -> None:
         self.assignment: Mapping[str, bytes] = {}
+        """The encoded partitions of each member, once it `is_done`."""
         self.counts: Mapping[str, int] = {}
+        """How many partitions each topic had."""
         self.error: AioprodError | None = None
+        """Why there is no assignment: the assignor has failed."""
         self.is_done = False
         self._assignor = assignor
         self._skips_assignment = response.skip_assignment

@@ -35,9 +35,9 @@ from aioprod.wire.schema import Response
 
 __all__ = ["ConsumerMembership"]
 
-JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
-LEAVE_STATIC_EPOCH: Final = -2
+_JOIN_EPOCH: Final = 0
+_LEAVE_EPOCH: Final = -1
+_LEAVE_STATIC_EPOCH: Final = -2
 """The epochs that join and leave; with the last one the group keeps a static member's partitions (KIP-345)."""
 
 _FIRST_WITH_OWN_ID: Final = 1
@@ -84,7 +84,7 @@ class ConsumerMembership:
         self._heartbeat_request = ByVersion(ConsumerGroupHeartbeatRequest, self._build)
         self._topic_id = topic_id
         self._backoff = backoff
-        self._epoch = JOIN_EPOCH
+        self._epoch = _JOIN_EPOCH
         self._has_id_from_broker = False
         self._error: AioprodError | None = None
         # Owned and target partitions by topic id: another topic may have the same name later.
@@ -114,7 +114,7 @@ class ConsumerMembership:
     def metadata(self) -> GroupMetadata:
         """Current group id, member epoch (offsets are committed with it), member id and instance id."""
         instance_id = self._config.group_instance_id
-        if self._epoch <= JOIN_EPOCH:
+        if self._epoch <= _JOIN_EPOCH:
             return GroupMetadata(self._group_id, group_instance_id=instance_id)
         return GroupMetadata(self._group_id, self._epoch, self._member_id, instance_id)
 
@@ -151,7 +151,7 @@ class ConsumerMembership:
             self._revoking = tuple(sorted(self._owned))
             # A stale member runs its callback, and joins again, at the next poll.
             if self._revoking or (self.state is State.STALE and now < self._poll_deadline):
-                return Revoke(self._revoking, is_lost=self._epoch <= JOIN_EPOCH)
+                return Revoke(self._revoking, is_lost=self._epoch <= _JOIN_EPOCH)
             if self.state is State.STALE:
                 return Wait(math.inf)
             self._move(Event.REVOKED, now)
@@ -230,7 +230,7 @@ class ConsumerMembership:
         """The time of the next heartbeat, also of those that join and leave, or the end of max.poll.interval.ms."""
         if self.state in (State.JOINING, State.MEMBER):
             return min(self._next_heartbeat_at, self._poll_deadline)
-        is_due = self.state is State.STALE or (self.state is State.PREPARING_TO_LEAVE and self._epoch > JOIN_EPOCH)
+        is_due = self.state is State.STALE or (self.state is State.PREPARING_TO_LEAVE and self._epoch > _JOIN_EPOCH)
         return self._next_heartbeat_at if is_due else math.inf
 
     def heartbeat(self, now: float) -> ByVersion[Any] | None:
@@ -247,14 +247,14 @@ class ConsumerMembership:
         config = self._config
         last = self._confirmed if self._in_flight is None else None
         joins = self.state is State.JOINING and not self._releases_instance_id
-        if joins or (self._epoch > JOIN_EPOCH and self.state in (State.MEMBER, State.PREPARING_TO_LEAVE)):
+        if joins or (self._epoch > _JOIN_EPOCH and self.state in (State.MEMBER, State.PREPARING_TO_LEAVE)):
             heartbeat = _Report(self._epoch, self._topics, frozenset(self._owned.items()))
             self._may_hold_instance_id, self._may_be_registered = self._may_be_registered, True
         else:
-            heartbeat = _Report(LEAVE_EPOCH if config.group_instance_id is None else LEAVE_STATIC_EPOCH)
+            heartbeat = _Report(_LEAVE_EPOCH if config.group_instance_id is None else _LEAVE_STATIC_EPOCH)
         self._in_flight = heartbeat
-        is_full = last is None and heartbeat.epoch >= JOIN_EPOCH
-        before = heartbeat if last is None or heartbeat.epoch < JOIN_EPOCH else last
+        is_full = last is None and heartbeat.epoch >= _JOIN_EPOCH
+        before = heartbeat if last is None or heartbeat.epoch < _JOIN_EPOCH else last
         has_new_topics = is_full or heartbeat.topics != before.topics
         has_new_owned = is_full or heartbeat.owned != before.owned
         return ConsumerGroupHeartbeatRequest(
@@ -277,7 +277,7 @@ class ConsumerMembership:
         sent, self._in_flight, self._confirmed = self._in_flight, None, None
         if sent is None or not isinstance(response, ConsumerGroupHeartbeatResponse):
             return
-        if sent.epoch < JOIN_EPOCH or (self.state is State.JOINING and sent.epoch > JOIN_EPOCH):
+        if sent.epoch < _JOIN_EPOCH or (self.state is State.JOINING and sent.epoch > _JOIN_EPOCH):
             # A response to a heartbeat of an earlier membership.
             self._may_be_registered = self._releases_instance_id = False
             self._next_heartbeat_at = now if self.state is State.JOINING else math.inf
@@ -285,7 +285,7 @@ class ConsumerMembership:
         if self.state not in (State.JOINING, State.MEMBER, State.PREPARING_TO_LEAVE):
             return
         code = ErrorCode.of(response.error_code)
-        meaning = meaning_of(code, joins=sent.epoch == JOIN_EPOCH)
+        meaning = meaning_of(code, joins=sent.epoch == _JOIN_EPOCH)
         if meaning is Meaning.DONE:
             self._confirmed = sent
             self._heartbeat_accepted(response, now)
@@ -377,7 +377,7 @@ class ConsumerMembership:
         self._move(Event.FAILED, now)
 
     def _reset_epoch(self) -> None:
-        self._epoch, self._target, self._confirmed, self._has_run_callback = JOIN_EPOCH, None, None, False
+        self._epoch, self._target, self._confirmed, self._has_run_callback = _JOIN_EPOCH, None, None, False
         self._session_ends_at = math.inf
 
     def _move(self, event: Event, now: float) -> None:

@@ -14,17 +14,19 @@ from aioprod.net.protocol.sasl.token_endpoint import TokenRequest
 
 __all__ = ["PostError", "post"]
 
-ANSWER_MAX: Final = 256 * 1024
+_ANSWER_MAX: Final = 256 * 1024
 _REASON_MAX: Final = 200
 
 
 class PostError(Exception):
-    """The request got no response; `what` continues a sentence. `is_passing`: a retry may succeed."""
+    """The request got no response."""
 
     def __init__(self, what: str, *, is_passing: bool) -> None:
         super().__init__(what)
         self.what = what
+        """What happened; it continues a sentence."""
         self.is_passing = is_passing
+        """A retry may succeed."""
 
 
 async def post(
@@ -60,8 +62,8 @@ async def _answered(client: httpx.AsyncClient, url: str, request: TokenRequest) 
         answer = bytearray()
         async for part in response.aiter_raw():
             answer += part
-            if len(answer) > ANSWER_MAX:
-                raise PostError(f"answered with more than {ANSWER_MAX} bytes", is_passing=False)
+            if len(answer) > _ANSWER_MAX:
+                raise PostError(f"answered with more than {_ANSWER_MAX} bytes", is_passing=False)
         return response.status_code, bytes(answer)
     finally:
         await response.aclose()

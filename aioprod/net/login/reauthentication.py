@@ -48,15 +48,13 @@ class LoginSessionOwner(Protocol):
 
 
 class LoginSession:
-    """The session of a link's connection.
-
-    `ends` is in monotonic seconds, infinite for a session without end. `changing` is held during a re-authentication
-    or a handover, so that only one runs at a time.
-    """
+    """The session of a link's connection."""
 
     def __init__(self, context: ClientContext, owner: LoginSessionOwner) -> None:
         self.ends = math.inf
+        """When the session ends, in monotonic seconds; infinite for one without end."""
         self.changing = asyncio.Lock()
+        """Held during a re-authentication or a handover, so that only one runs at a time."""
         self._context = context
         self._owner = owner
         self._renew_at = math.inf

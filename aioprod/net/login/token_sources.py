@@ -19,7 +19,7 @@ _SIZE_MAX: Final = 64 * 1024
 
 
 class TokenSource(Protocol):
-    """Fetches a new token for each call. `name` begins the sentences of errors."""
+    """Fetches a new token for each call; sentences of errors begin with its `name`."""
 
     @property
     def name(self) -> str: ...

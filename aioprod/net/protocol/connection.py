@@ -101,10 +101,7 @@ _RENEWING: Final = Phase.RENEWING
 
 
 class Exchange:
-    """A request that was sent and whose answer is outstanding; `deadline` is in monotonic seconds.
-
-    `body` is that of the answer once it is there: a view, to be used at once.
-    """
+    """A request that was sent and whose answer is outstanding."""
 
     __slots__ = ("body", "complete", "correlation_id", "deadline", "kind", "timeout_s", "version")
 
@@ -123,18 +120,13 @@ class Exchange:
         self.complete = complete
         self.timeout_s = timeout_s
         self.deadline = now + timeout_s
+        """In monotonic seconds."""
         self.body: memoryview | None = None
+        """The body of the answer once it is there: a view, to be used at once."""
 
 
 class Connection:
-    """The state of one connection to `peer`, which is how error messages name the other side.
-
-    `versions` is None until the broker has sent them. `throttled_until`, `last_used` and
-    `newest_deadline`, that of the last request, are monotonic seconds. `error`
-    is why the connection ends, once that is known. `protocol` is the `security.protocol`, for the errors. `login` is
-    the log-in that is under way or was the last one, None where there is none; `logged_in_at` is when the broker
-    accepted it.
-    """
+    """The state of one connection."""
 
     __slots__ = (
         "_correlation_id",
@@ -172,16 +164,25 @@ class Connection:
         login: Login | None = None,
     ) -> None:
         self.peer = peer
+        """How error messages name the other side."""
         self.protocol = protocol
+        """The `security.protocol`, for the errors."""
         self.login = login
+        """The log-in that is under way or was the last one; None where there is none."""
         self.logged_in_at = 0.0
+        """When the broker accepted it, in monotonic seconds."""
         self.phase = Phase.NEW
         self.versions: ApiVersions | None = None
+        """None until the broker has sent them."""
         self.exchanges: deque[Exchange] = deque()
         self.error: AioprodError | None = None
+        """Why the connection ends, once that is known."""
         self.throttled_until = 0.0
+        """In monotonic seconds."""
         self.last_used = 0.0
+        """When bytes were last sent or received, in monotonic seconds."""
         self.newest_deadline = 0.0
+        """The deadline of the last request, in monotonic seconds."""
         self._header_end = header_end(client_id, False)
         self._flexible_end = header_end(client_id, True)
         self._software = (software_name, software_version)

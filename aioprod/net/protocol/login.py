@@ -25,10 +25,7 @@ _MECHANISMS_MAX: Final = 10
 class Login:
     """One log-in on one connection; it `is_done` when the broker has accepted it.
 
-    `user` is how errors name the user, `hint` what to do when the broker rejects it, `identity` whatever differs where
-    the principal or its password do. `work` has to be run in a thread, and its result handed to `worked`, before there
-    is more to send. `session_lifetime_s` is how long the broker accepts requests once the log-in is done, 0.0 for ever
-    (KIP-368).
+    `user` is how errors name the user, and `hint` says what to do when the broker rejects the log-in.
     """
 
     __slots__ = (
@@ -47,11 +44,14 @@ class Login:
         self.mechanism = mechanism
         self.is_done = False
         self.session_lifetime_s = 0.0
+        """How long the broker accepts requests once the log-in is done; 0.0 for ever (KIP-368)."""
         self.work: Work | None = None
+        """Has to be run in a thread, and its result handed to `worked`, before there is more to send."""
         self._steps = steps
         self._user = user
         self._hint = hint
         self._identity = identity
+        """Differs where the principal or its password do."""
         self._is_renewal = False
 
     def is_of_same(self, other: Login | None) -> bool:

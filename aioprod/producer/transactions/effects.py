@@ -9,7 +9,7 @@ from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
 from aioprod.producer.batching.lifecycle import reevaluate, set_producer_id
 from aioprod.producer.batching.partition import Partition
-from aioprod.producer.batching.produce_request import FIRST_THAT_JOINS
+from aioprod.producer.batching.produce import FIRST_THAT_JOINS
 from aioprod.producer.guard import Guard
 from aioprod.producer.mass_failure import MassFailure
 from aioprod.producer.pipeline import Pipeline

@@ -39,7 +39,7 @@ from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from aioprod.net.client import Client
 from aioprod.net.protocol.backoff import Backoff
-from aioprod.producer.batching.produce_request import FIRST_THAT_JOINS
+from aioprod.producer.batching.produce import FIRST_THAT_JOINS
 from aioprod.producer.transactions.codes import FATAL_FOR_RECORDS, Meaning, Step, meaning_of
 from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import AnyRequest, Request, Response

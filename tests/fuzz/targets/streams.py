@@ -21,8 +21,7 @@ from aioprod.messages.produce import PartitionProduceResponse, TopicProduceRespo
 from aioprod.messages.registry import REQUESTS
 from aioprod.net.protocol.connection import Connection, Phase
 from aioprod.producer.batching.batch import Batch
-from aioprod.producer.batching.produce_request import FIRST_WITH_TOPIC_IDS
-from aioprod.producer.batching.produce_response import read_plain
+from aioprod.producer.batching.produce import FIRST_WITH_TOPIC_IDS, read_plain
 from aioprod.wire.codec import decode, encode
 from aioprod.wire.frame import encode_response
 from aioprod.wire.schema import AnyRequest

@@ -9,7 +9,7 @@ import pytest
 from aioprod.messages import ProduceRequest
 from aioprod.messages.produce import PartitionProduceData, TopicProduceData
 from aioprod.producer.batching.batch import Batch
-from aioprod.producer.batching.produce_request import FIRST_WITH_TOPIC_IDS, HEADS_MAX, ProduceEncoder
+from aioprod.producer.batching.produce import FIRST_WITH_TOPIC_IDS, HEADS_MAX, ProduceEncoder
 from aioprod.records.compression import Compression
 from aioprod.wire.codec import encode
 from tests.support.accumulators import Harness

@@ -20,7 +20,7 @@ from aioprod.messages.produce import (
     TopicProduceResponse,
 )
 from aioprod.producer.batching.batch import Batch
-from aioprod.producer.batching.produce_response import read_plain
+from aioprod.producer.batching.produce import read_plain
 from aioprod.wire.codec import encode
 from tests.support.accumulators import Harness
 

@@ -20,15 +20,14 @@ ReadClaim: TypeAlias = Callable[[Subscription], Claim]
 
 @dataclass(slots=True)
 class Claims:
-    """The accepted claims: `owned` by member; `disputed` partitions, claimed twice in one generation, which no one
-    keeps.
-
-    `former` maps partitions to their owner in an older generation: it gets them back if the balance allows.
-    """
+    """The accepted claims."""
 
     owned: Assignment = field(default_factory=dict)
+    """The accepted partitions of each member."""
     disputed: set[TopicPartition] = field(default_factory=set)
+    """Partitions that were claimed twice in one generation: no one keeps them."""
     former: dict[TopicPartition, str] = field(default_factory=dict)
+    """Partition -> its owner in an older generation, which gets it back if the balance allows."""
 
 
 def resolve_claims(group: Group, read: ReadClaim) -> Claims:

@@ -14,13 +14,11 @@ __all__ = ["Constrained"]
 
 
 class Constrained:
-    """Computes one assignment: members keep owned partitions up to the quota, then the rest is dealt in order.
-
-    `moving` maps the partitions that change their owner to the new one.
-    """
+    """Computes one assignment: members keep owned partitions up to the quota, then the others are dealt in order."""
 
     def __init__(self, group: Group, claims: Claims) -> None:
         self.moving: dict[TopicPartition, str] = {}
+        """Partition that changes its owner -> the new owner."""
         self._group = group
         self._racks = Racks(group)
         self._claims = claims

@@ -11,10 +11,11 @@ __all__ = ["Racks"]
 
 
 class Racks:
-    """The racks of members and replicas; `in_use` is false where they make no difference."""
+    """The racks of members and replicas."""
 
     def __init__(self, group: Group) -> None:
         self.in_use = group.uses_racks(list(group.members), [tp for tps in group.topics.values() for tp in tps])
+        """Whether they make a difference."""
         self._of_member = {member: subscription.rack for member, subscription in group.members.items()}
         self._of_partition = group.racks
         self._members_in: dict[str, int] = {}

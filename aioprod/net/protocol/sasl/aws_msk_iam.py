@@ -20,7 +20,7 @@ from aioprod.oauth_token import OAuthToken
 
 __all__ = ["AwsKeys", "aws_msk_iam", "msk_token", "region_of", "signed_query"]
 
-EXPIRES_S: Final = 900
+_EXPIRES_S: Final = 900
 """How long a broker accepts the signature; the most that it allows, and what AWS's own clients say."""
 
 _SERVICE: Final = "kafka-cluster"
@@ -30,11 +30,12 @@ _REGION: Final = re.compile(r"\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?\.?", re.IG
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AwsKeys:
-    """Credentials of AWS; `session` is the token of temporary ones, else empty."""
+    """Credentials of AWS."""
 
     access: str
     secret: str
     session: str = ""
+    """The token of temporary credentials, else empty."""
 
 
 def region_of(host: str) -> str | None:
@@ -62,7 +63,7 @@ def msk_token(region: str, keys: AwsKeys, now: float, user_agent: str) -> OAuthT
     pairs = [*signed_query(host, region, keys, now), ("User-Agent", user_agent)]
     url = f"https://{host}/?{_encoded(pairs)}"
     token = base64.urlsafe_b64encode(url.encode()).rstrip(b"=").decode()
-    return OAuthToken(token, now + EXPIRES_S, keys.access)
+    return OAuthToken(token, now + _EXPIRES_S, keys.access)
 
 
 def signed_query(host: str, region: str, keys: AwsKeys, now: float) -> list[tuple[str, str]]:
@@ -74,7 +75,7 @@ def signed_query(host: str, region: str, keys: AwsKeys, now: float) -> list[tupl
         ("X-Amz-Algorithm", "AWS4-HMAC-SHA256"),
         ("X-Amz-Credential", f"{keys.access}/{scope}"),
         ("X-Amz-Date", stamp),
-        ("X-Amz-Expires", str(EXPIRES_S)),
+        ("X-Amz-Expires", str(_EXPIRES_S)),
         *([("X-Amz-Security-Token", keys.session)] if keys.session else []),
         ("X-Amz-SignedHeaders", "host"),
     ]

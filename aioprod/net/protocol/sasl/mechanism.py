@@ -22,8 +22,9 @@ mechanism is satisfied, and raises SaslError when the broker's answer is not acc
 
 
 class SaslError(Exception):
-    """The broker's part of the exchange is not acceptable; `what` says what the broker did, as in "sent no salt"."""
+    """The broker's part of the exchange is not acceptable."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self.what = what
+        """What the broker did, as in "sent no salt"."""

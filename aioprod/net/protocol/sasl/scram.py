@@ -19,16 +19,16 @@ __all__ = ["SCRAM_MECHANISMS", "Scram"]
 SCRAM_MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """Name of the mechanism -> name of its hash."""
 
-ITERATIONS_MIN: Final = 4096
+_ITERATIONS_MIN: Final = 4096
 """Java's client rejects fewer, which would make the password easy to guess."""
 
-ITERATIONS_MAX: Final = 1_000_000
+_ITERATIONS_MAX: Final = 1_000_000
 """A hostile peer must not be able to keep our processor busy; brokers allow at most 16,384."""
 
-SALTS_MAX: Final = 16
+_SALTS_MAX: Final = 16
 """For so many salts the keys are kept: a password has one salt on all brokers until it is changed."""
 
-GS2_HEADER: Final = "n,,"
+_GS2_HEADER: Final = "n,,"
 
 
 class Scram:
@@ -47,16 +47,16 @@ class Scram:
     def steps(self, nonce: str) -> Steps:
         """One log-in; `nonce` is random, printable and without comma."""
         bare = f"n={self._username},r={nonce}" + (",tokenauth=true" if self._is_token else "")
-        challenge = yield (GS2_HEADER + bare).encode()
+        challenge = yield (_GS2_HEADER + bare).encode()
         server_nonce, salt, iterations = _read_challenge(challenge, nonce)
         salted = self._salted.get((salt, iterations))
         if salted is None:
             salted = yield Work(partial(hashlib.pbkdf2_hmac, self._hash, self._password, salt, iterations))
-            if len(self._salted) >= SALTS_MAX:
+            if len(self._salted) >= _SALTS_MAX:
                 self._salted.clear()
             self._salted[salt, iterations] = salted
         client_key = self._mac(salted, b"Client Key")
-        without_proof = f"c={_base64(GS2_HEADER.encode())},r={server_nonce}"
+        without_proof = f"c={_base64(_GS2_HEADER.encode())},r={server_nonce}"
         message = b",".join((bare.encode(), challenge, without_proof.encode()))
         signature = self._mac(hashlib.new(self._hash, client_key).digest(), message)
         proof = bytes(key ^ sign for key, sign in zip(client_key, signature, strict=True))
@@ -83,8 +83,8 @@ def _read_challenge(challenge: bytes, nonce: str) -> tuple[str, bytes, int]:
     count = fields.get("i", "")
     if not (count.isascii() and count.isdigit() and len(count) < 10):
         raise SaslError("sent no number of SCRAM iterations")
-    if not ITERATIONS_MIN <= int(count) <= ITERATIONS_MAX:
-        raise SaslError(f"wants {count} SCRAM iterations, not {ITERATIONS_MIN} to {ITERATIONS_MAX}")
+    if not _ITERATIONS_MIN <= int(count) <= _ITERATIONS_MAX:
+        raise SaslError(f"wants {count} SCRAM iterations, not {_ITERATIONS_MIN} to {_ITERATIONS_MAX}")
     salt = _bytes(fields.get("s", ""), "salt")
     if not salt:
         raise SaslError("sent no SCRAM salt")

@@ -41,11 +41,12 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TokenRequest:
-    """A POST to a token endpoint. `secrets` are what no message may repeat of it."""
+    """A POST to a token endpoint."""
 
     headers: Mapping[str, str]
     body: bytes
     secrets: tuple[str, ...]
+    """What no message may repeat of it."""
 
     def quoted(self, said: str) -> str:
         """What the endpoint says, for a message: 200 printable characters at most, and no secret that it repeats."""
