@@ -225,7 +225,8 @@ class BrokerConnection:
             timeout_s=timeout_s,
             expect_response=expect_response,
         )
-        self._traffic.sent(len(header) + size)
+        self._traffic.requests += 1
+        self._traffic.bytes_out += len(header) + size
         if expect_response:
             data = [header, *parts]
             try:
@@ -358,27 +359,21 @@ class BrokerConnection:
             self._wake_at(self._state.next_deadline())
 
     def data_received(self, data: bytes) -> None:
-        self._take(bytes(data), len(data))
+        self.received(len(data), bytes(data))
 
     # --- asyncio.BufferedProtocol, with these methods in place of data_received(): for a `BufferedConnection`
 
     def room(self, _size_hint: int) -> memoryview:
         """Where the transport is to put the next bytes."""
-        return self._state.room()
+        return self._state.splitter.room()
 
-    def received(self, count: int) -> None:
-        """`count` bytes have come into `room()`."""
-        self._take(None, count)
-
-    # --- what has come
-
-    def _take(self, data: bytes | None, count: int) -> None:
-        """Complete the requests that are answered now, and notify the owner."""
+    def received(self, count: int, data: bytes | None = None) -> None:
+        """`count` bytes have come into `room()`, or as `data`: complete the requests they answer, notify the owner."""
         state = self._state
         self._traffic.bytes_in += count
         try:
-            responses = state.received(data, count, self._clock())
-            while (exchange := responses.next()) is not None:
+            state.received(data, count, self._clock())
+            while (exchange := state.next_answered()) is not None:
                 self._traffic.responses += 1
                 assert exchange.complete is not None
                 exchange.complete(exchange.body, None)

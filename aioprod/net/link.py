@@ -108,7 +108,8 @@ class BrokerLink(ConnectionOwner):
             and connection is not None
             and connection.accepts_request(now)
             and self.session.ends > now
-            and not self._is_stale(connection)
+            and not self.retired
+            and connection.address == self.address
         )
 
     def ensure(self, now: float) -> bool:
@@ -338,7 +339,7 @@ class BrokerLink(ConnectionOwner):
         self._context.events.link_writable(self)
 
     def connection_data(self, connection: BrokerConnection) -> None:
-        if not self.is_bootstrap:
+        if self.node.id >= 0:  # As not `is_bootstrap`: this is called for each response.
             self._context.listener.link_data(self)
 
     def connection_writable(self, connection: BrokerConnection) -> None:
