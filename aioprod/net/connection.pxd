@@ -21,7 +21,7 @@ cdef class BrokerConnection:
     cdef bint _shut, _is_paused, _is_renewing
     cdef double _polled_by
 
-    @cython.locals(state=Connection, exchange=Exchange)
+    @cython.locals(state=Connection, exchange=Exchange, now=double)
     cpdef received(self, Py_ssize_t count, bytes data=*)
     cpdef bint accepts_request(self, double now) except -1
     cpdef send_parts(

@@ -370,9 +370,10 @@ class BrokerConnection:
     def received(self, count: int, data: bytes | None = None) -> None:
         """`count` bytes have come into `room()`, or as `data`: complete the requests they answer, notify the owner."""
         state = self._state
+        now = self._clock()
         self._traffic.bytes_in += count
         try:
-            state.received(data, count, self._clock())
+            state.received(data, count, now)
             while (exchange := state.next_answered()) is not None:
                 self._traffic.responses += 1
                 assert exchange.complete is not None
@@ -385,7 +386,7 @@ class BrokerConnection:
             self._abort_after(error)
         if self.is_ready:
             try:  # What `_report` does, without an object for the method: this is called for each response.
-                self._owner.connection_data(self)
+                self._owner.connection_data(self, now)
             except BaseException as error:
                 self._abort_after(error)
         elif state.phase is _READY and not self.closed:
