@@ -178,7 +178,6 @@ class Completions:
                 self._close(completion)
                 self._queue.popleft()
             hold_s = self._clock() - start
-        self._meters.held(hold_s)
         self._spent_s += hold_s
         if self._queue or self._spent_s > UNCOUNTED_S:
             self.schedule()
@@ -196,6 +195,7 @@ class Completions:
         self._spent_s = 0.0
         if self._queue:
             self.run_guarded()
+            self._meters.loop_hold.record(self._spent_s * 1000)
 
     def run_guarded(self) -> None:
         """As `run`; an error of our own goes to `on_failure`."""
