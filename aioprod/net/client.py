@@ -336,7 +336,10 @@ class Client(ClientListener):
 
     @property
     def failing_brokers(self) -> dict[int, str]:
-        """Why the last try to connect to a broker failed, by its id; without those that no connection is wanted to."""
+        """Why the last try to connect to a broker failed, by its id.
+
+        Brokers to which no connection is wanted are left out.
+        """
         return {
             link.node.id: link.last_error.message
             for link in self._links

@@ -77,9 +77,10 @@ _THROTTLES_CLIENT_FROM: Final = {
     "EndTxn": 1,
     "TxnOffsetCommit": 1,
 }
-"""First version of a request whose throttle time the client has to wait itself: the broker answers first (KIP-219).
+"""The first version of a request in which the client itself waits the throttle time, as the broker answers at once
+(KIP-219).
 
-Before it the broker held back the answer for that time, and the number is only for information.
+In older versions the broker holds back its answer for that time, and the number is for information only.
 """
 
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
@@ -226,7 +227,7 @@ class Connection:
             self.last_used = used
 
     def _negotiate(self, exchange: Exchange, body: memoryview, now: float) -> None:
-        """Read the answer to ApiVersions; a broker that lacks the version gets it again in one it has (KIP-511)."""
+        """Read the answer to ApiVersions; a broker that lacks the version is asked again in one it has (KIP-511)."""
         try:
             answer = decode_api_versions(exchange.version, body)
         except ProtocolError as fault:
@@ -413,7 +414,10 @@ class Connection:
         return None
 
     def close(self, cause: BaseException | None) -> tuple[AioprodError, list[Exchange]]:
-        """The socket is gone, `cause` is what the system says: why it ended, and the exchanges that get no answer."""
+        """The socket is gone, for the `cause` that the system gives.
+
+        Returns why it ended, and the exchanges that get no answer.
+        """
         if self.error is None:
             self.error = self._lost(None if cause is None else getattr(cause, "strerror", None) or repr(cause))
             self.error.__cause__ = cause
