@@ -12,7 +12,7 @@ from aioprod.errors import AioprodError, ProducerClosedError, UnknownTopicError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.producer import Producer
 from aioprod.producer.batching.batch import Run
-from aioprod.producer.batching.budget import buffer_full
+from aioprod.producer.batching.buffer_memory import buffer_full
 from aioprod.producer.guard import State
 from aioprod.producer.logs.milestones import Facade
 from aioprod.producer.producer_calls import ProducerCalls

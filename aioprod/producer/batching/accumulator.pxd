@@ -1,10 +1,9 @@
 cimport cython
 
 from aioprod.producer.batching.batch cimport Batch, ParkedRecord
-from aioprod.producer.batching.budget cimport MemoryBudget
+from aioprod.producer.batching.buffer_memory cimport BufferPool, MemoryBudget
 from aioprod.producer.batching.partition_choice cimport PartitionChoice
 from aioprod.producer.batching.partition cimport BrokerQueue, Partition, Topic
-from aioprod.producer.batching.buffer_pool cimport BufferPool
 from aioprod.producer.batching.sequences cimport Sequences
 from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.bounds cimport record_size_bound

@@ -17,8 +17,7 @@ from aioprod.cluster.names import topic_name_error
 from aioprod.errors import InvalidTopicError
 from aioprod.producer.batching.batch import Batch, ParkedRecord
 from aioprod.producer.batching.batch_events import BatchEvents
-from aioprod.producer.batching.budget import MemoryBudget, buffer_full, record_too_large
-from aioprod.producer.batching.buffer_pool import BufferPool
+from aioprod.producer.batching.buffer_memory import BufferPool, MemoryBudget, buffer_full, record_too_large
 from aioprod.producer.batching.partition import BrokerQueue, Partition, Topic
 from aioprod.producer.batching.partition_choice import PartitionChoice
 from aioprod.producer.batching.sequences import Sequences

@@ -7,7 +7,7 @@ from typing import Any
 
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, Run
-from aioprod.producer.batching.buffer_pool import BUFFER_OVERHEAD
+from aioprod.producer.batching.buffer_memory import BUFFER_OVERHEAD
 from aioprod.producer.batching.lifecycle import complete, requeue
 from aioprod.producer.batching.states import IN_FLIGHT
 from aioprod.records.bounds import bound_of

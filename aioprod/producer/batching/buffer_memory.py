@@ -1,16 +1,22 @@
-"""The one byte counter of a producer, and the queue of the callers that wait for bytes."""
+"""The memory of a producer: the one counter of bytes, the queue of callers that wait for bytes, and the buffers."""
 
 from __future__ import annotations
 
 from collections import deque
 
 from aioprod.errors import BufferFullError, RecordTooLargeError
-from aioprod.records.layout import HEADER
+from aioprod.records.layout import HEADER, PREFIX
+from aioprod.wire import memory
 
-__all__ = ["MemoryBudget", "MemoryRequest", "buffer_full", "record_too_large"]
+__all__ = ["BUFFER_OVERHEAD", "BufferPool", "MemoryBudget", "Reservation", "buffer_full", "record_too_large"]
+
+BUFFER_OVERHEAD = PREFIX + HEADER + 1
+"""Bytes of a buffer that hold no record: room for the Produce prefix, the batch header, one byte for a tag section."""
+
+SMALL = 1024
 
 
-class MemoryRequest:
+class Reservation:
     """A caller that waits until `size` bytes are free, and gets them reserved if `keep`; `waiter` is opaque here."""
 
     __slots__ = ("granted", "keep", "size", "waiter")
@@ -40,7 +46,7 @@ class MemoryBudget:
         self.records = 0
         self.reserved = 0
         self.rejected = 0
-        self.waiting: deque[MemoryRequest] = deque()
+        self.waiting: deque[Reservation] = deque()
 
     def fits(self, size: int) -> bool:
         """Whether a record of at most `size` bytes may be taken now."""
@@ -58,36 +64,36 @@ class MemoryBudget:
         assert self.used >= 0, "bytes were released twice"
         assert self.records >= 0, "records were released twice"
 
-    def wait(self, size: int, waiter: object, *, keep: bool = True) -> MemoryRequest:
+    def wait(self, size: int, waiter: object, *, keep: bool = True) -> Reservation:
         """Queue for `size` bytes."""
-        request = MemoryRequest(size, waiter, keep)
-        self.waiting.append(request)
+        reservation = Reservation(size, waiter, keep)
+        self.waiting.append(reservation)
         self._reopen()
-        return request
+        return reservation
 
-    def grant(self) -> list[MemoryRequest]:
-        """Dequeue the first requests that fit now; the bytes of those that keep them are reserved."""
-        granted: list[MemoryRequest] = []
+    def grant(self) -> list[Reservation]:
+        """Dequeue the first reservations that fit now; the bytes of those that keep them are reserved."""
+        granted: list[Reservation] = []
         while self.waiting and self.used + self.reserved + self.waiting[0].size <= self.limit:
-            request = self.waiting.popleft()
-            if request.keep:
-                request.granted = True
-                self.reserved += request.size
-            granted.append(request)
+            reservation = self.waiting.popleft()
+            if reservation.keep:
+                reservation.granted = True
+                self.reserved += reservation.size
+            granted.append(reservation)
         self._reopen()
         return granted
 
-    def leave(self, request: MemoryRequest) -> None:
+    def end(self, reservation: Reservation) -> None:
         """Leave the queue, or return granted bytes (their owner takes the bytes of its record itself)."""
-        if request.granted:
-            request.granted = False
-            self.reserved -= request.size
-        elif request in self.waiting:
-            self.waiting.remove(request)
+        if reservation.granted:
+            reservation.granted = False
+            self.reserved -= reservation.size
+        elif reservation in self.waiting:
+            self.waiting.remove(reservation)
         self._reopen()
 
-    def dissolve(self) -> list[MemoryRequest]:
-        """Empty the queue and return its requests, none of which is granted."""
+    def dissolve(self) -> list[Reservation]:
+        """Empty the queue and return its reservations, none of which is granted."""
         waiting = list(self.waiting)
         self.waiting.clear()
         self._reopen()
@@ -97,7 +103,43 @@ class MemoryBudget:
         self.open_to = -1 if self.waiting or self.reserved else self.limit
 
 
-def record_too_large(topic: str, bound: int, size_max: int, memory: int) -> RecordTooLargeError:
+class BufferPool:
+    """Hands out bytearrays for `batch.size`; keeps up to `kept_max` bytes of full-size ones for reuse.
+
+    Reusing a buffer saves the page faults of a fresh one. A partition that gets one record holds about a kilobyte,
+    not a full batch, so that ten thousand partitions fit in memory. The next size is the full one, as it is not
+    zeroed: pages of it that are never written cost nothing, while each size in between would be copied.
+    """
+
+    __slots__ = ("free", "free_max", "full_size")
+
+    def __init__(self, batch_size: int, kept_max: int) -> None:
+        self.full_size = PREFIX + max(batch_size, HEADER) + 1
+        self.free: list[bytearray] = []
+        self.free_max = kept_max // self.full_size
+
+    def acquire(self, need: int) -> bytearray:
+        """A buffer with room for `need` record bytes: a recycled one, else a small, a full, or a larger one."""
+        if self.free and need + BUFFER_OVERHEAD <= self.full_size:
+            return self.free.pop()
+        size = need + BUFFER_OVERHEAD
+        if size <= self.full_size:
+            size = SMALL if size <= SMALL < self.full_size else self.full_size
+        return memory.room(size)
+
+    def larger(self, buffer: bytearray, need: int) -> bytearray | None:
+        """A buffer to grow into, with room for `need` record bytes, or None when `buffer` is at its full size."""
+        if len(buffer) >= self.full_size or need + BUFFER_OVERHEAD > self.full_size:
+            return None
+        return self.acquire(max(need, len(buffer)))
+
+    def release(self, buffer: bytearray) -> None:
+        """Take back a buffer that nothing reads any more."""
+        if len(buffer) == self.full_size and len(self.free) < self.free_max:
+            self.free.append(buffer)
+
+
+def record_too_large(topic: str, bound: int, size_max: int, buffer_memory: int) -> RecordTooLargeError:
     """A record of up to `bound` bytes fits into no request of `size_max` bytes, or not into the whole memory."""
     if bound + HEADER > size_max:
         return RecordTooLargeError(
@@ -106,7 +148,7 @@ def record_too_large(topic: str, bound: int, size_max: int, memory: int) -> Reco
             hint="Send smaller values, or raise max.request.size together with the topic's max.message.bytes.",
         )
     return RecordTooLargeError(
-        f"A record for topic {topic!r} takes up to {bound} bytes, more than buffer.memory={memory}.",
+        f"A record for topic {topic!r} takes up to {bound} bytes, more than buffer.memory={buffer_memory}.",
         hint="Send smaller values, or raise buffer.memory, which has room for all records that are not delivered yet.",
     )
 
