@@ -284,7 +284,7 @@ class Pipeline(ClientListener, BatchEvents):
         """Refill the wire first, then complete the records that were acknowledged."""
         self.sender.refill(link.node.id)
         self.completions.run_guarded()
-        self._meters.loop_hold.record((self._clock() - now) * 1000)
+        self._meters.loop_hold.record((self.clock() - now) * 1000)
 
     def link_writable(self, link: BrokerLink) -> None:
         self.sender.refill(link.node.id)
