@@ -28,13 +28,13 @@ PRODUCER = {
     "net.login": "reauthentication",
     "net.protocol": "backoff connection",
     "producer": "backpressure batching bulk call_order callbacks clock closing completion completions compressor "
-    "deleted_topics delivery_future engine environment explain failure foreign_calls guard health logs mass_failure "
-    "meters native outcomes pipeline preparation producer producer_calls producer_id reporting scheduler sender "
-    "settings transactions unclosed unknown_topics",
+    "deleted_topics delivery_future engine environment explain failure foreign_calls guard health logs lost_brokers "
+    "mass_failure meters native outcomes pipeline preparation producer producer_calls producer_id reporting scheduler "
+    "sender settings transactions unclosed unknown_topics",
     "producer.batching": "accumulator batch batch_events buffer_memory bulk_values drain lifecycle lines parking "
     "partition partition_choice produce retry sequences splitting states",
     "producer.bulk": "appender call send_many",
-    "producer.logs": "callback_faults event_log milestones outages stall_monitor unread_failures",
+    "producer.logs": "callback_faults event_log milestones stall_monitor unread_failures",
     "producer.transactions": "calls rules states",
     "records": "bounds builder compression cursor fields headers layout",
     "routing": "hashes partitioners sticky",

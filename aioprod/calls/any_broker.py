@@ -174,6 +174,5 @@ class _Tries:
         """The controller of the present metadata, which is refreshed, since the controller may have moved."""
         client = self._session.client
         client.metadata.request_update(self._session.clock())
-        client.wake()
         controller = client.metadata.cluster.controller
         return None if controller is None else controller.id

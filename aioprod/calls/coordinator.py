@@ -228,7 +228,6 @@ class Coordinator:
             if link is None or link.retired:
                 # A new or returned broker: the metadata must have its address before a request can be sent.
                 self._client.metadata.request_update(self._client.now())
-                self._client.wake()
             return node_id
         known = ErrorCode.of(code)
         if isinstance(known, ErrorCode) and known.retriable:

@@ -227,7 +227,6 @@ class Session(ClientListener):
                     return
                 # A broker that lags behind names fewer partitions; such a response is complete, so request another.
                 metadata.request_update(self.clock(), topic)
-                self.client.wake()
             await self._wait_for_metadata(topic, deadline, "name the leaders of")
 
     def _refresh_topic(self, topic: str) -> Metadata:

@@ -78,11 +78,19 @@ class Metadata:
     A full refresh is due after `max_age_s` and after `request_update` without a topic; it drops topics that were not
     used for `max_idle_s`. Between two of them a request names only topics that are new, that have no leaders yet, or
     that an error named. `backoff(n)` is the wait in seconds, jitter included, after n + 1 failures, useless responses,
-    or unchanged responses in a row.
+    or unchanged responses in a row. `due` is called with the time of the next request when `request_update` is.
     """
 
-    def __init__(self, *, max_age_s: float, max_idle_s: float, backoff: Callable[[int], float]) -> None:
+    def __init__(
+        self,
+        *,
+        max_age_s: float,
+        max_idle_s: float,
+        backoff: Callable[[int], float],
+        due: Callable[[float], object] = lambda at: None,
+    ) -> None:
         self._max_age_s = max_age_s
+        self._due = due
         self._max_idle_s = max_idle_s
         self._backoff = backoff
         self._topics: dict[str, KnownTopic] = {}
@@ -194,6 +202,7 @@ class Metadata:
             self._full_at = min(self._full_at, at)
         elif topic in self._topics:
             self._request_at(topic, at)
+        self._due(self.next_refresh(now))
 
     def apply_leader_hint(
         self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoint: Node | None, now: float

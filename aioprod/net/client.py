@@ -76,6 +76,7 @@ class Client(ClientListener):
             max_age_s=settings.metadata_max_age_s * random.uniform(_EARLIEST, 1.0),
             max_idle_s=settings.metadata_max_idle_s,
             backoff=self.backoff_s,
+            due=self.wake_at,
         )
         """The brokers, topics and partitions."""
         self._loop = loop

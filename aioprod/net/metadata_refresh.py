@@ -161,9 +161,7 @@ class MetadataRefresh:
         self.error = self._context.unforeseen.failure(what, error)
         self._metadata.handle_failure(self.error, now)
         self._metadata.request_update(now)
-        due = self._metadata.next_refresh(now)
-        self._context.wake_at(due)
-        return due
+        return self._metadata.next_refresh(now)
 
     def _warn_of(self, unusable: Mapping[int, str]) -> None:
         for node_id in unusable.keys() - self._unusable.keys():

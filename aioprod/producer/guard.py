@@ -124,11 +124,11 @@ class Guard:
                 f"This producer is {self.state.value} already: use it as it is.",
                 hint="`async with producer` starts it, so call start() or write `async with`, not both.",
             )
-        raise UsageError(f"This producer was started before and is {self.said}: make a new one.")
+        raise UsageError(f"This producer was started before and is {self.state_in_words}: make a new one.")
 
     @property
-    def said(self) -> str:
-        """In which state the producer is, in words."""
+    def state_in_words(self) -> str:
+        """The state of the producer."""
         if self.state is State.NEW:
             return "not started"
         if self.state is State.CLOSED:

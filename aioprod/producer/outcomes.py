@@ -310,7 +310,6 @@ class Outcomes:
         metadata = self._accumulator.metadata
         metadata.touch(batch.partition.topic.name, now)
         metadata.request_update(now, batch.partition.topic.name)
-        self._scheduler.wake()
 
     # --- retries
 

@@ -43,8 +43,8 @@ from aioprod.producer.environment import Environment
 from aioprod.producer.explain import Explainer
 from aioprod.producer.guard import Guard
 from aioprod.producer.logs.event_log import EventLog
-from aioprod.producer.logs.outages import Outages
 from aioprod.producer.logs.stall_monitor import StallMonitor
+from aioprod.producer.lost_brokers import LostBrokers
 from aioprod.producer.mass_failure import MassFailure
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
@@ -138,7 +138,7 @@ class Pipeline(ClientListener, BatchEvents):
         self.sender = self._sender(loop)
         self._deleted = DeletedTopics(accumulator, self.outcomes, self.unknown_topics)
         self._stalls = StallMonitor(accumulator, self.outcomes.explainer, clock())
-        self._outages = Outages(self.client, accumulator, clock)
+        self._lost_brokers = LostBrokers(self.client, accumulator, clock)
 
     def _sequences(self, config: ProducerConfig, rules: TransactionRules) -> Sequences | None:
         return Sequences(self, rules, transactional=self._settings.transactional) if config.enable_idempotence else None
@@ -203,7 +203,7 @@ class Pipeline(ClientListener, BatchEvents):
         for batch in expired(accumulator, now, FAILED_PER_TURN):
             self.outcomes.expire(batch, now)
         nexts = [
-            self._outages.poll(now),
+            self._lost_brokers.poll(now),
             self.client.poll(now),
             end_backoffs(accumulator, now),
             self._deleted.fail_held(now),
@@ -271,12 +271,12 @@ class Pipeline(ClientListener, BatchEvents):
 
     def link_ready(self, link: BrokerLink) -> None:
         self._meters.connected(link.node.id)
-        self._outages.back(link)
+        self._lost_brokers.back(link)
         self.sender.refill(link.node.id)
 
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
         self._meters.disconnected(link.node.id)
-        self._outages.lost(link, error)
+        self._lost_brokers.lost(link, error)
         self.completions.schedule()
         self.scheduler.wake()
 
@@ -292,7 +292,7 @@ class Pipeline(ClientListener, BatchEvents):
     def metadata_changed(self, update: MetadataUpdate) -> None:
         """Follow the leaders, and send the records that were parked for new topics."""
         now = self.clock()
-        self._outages.metadata_changed()
+        self._lost_brokers.metadata_changed()
         self.accumulator.update_topics(update.changed_topics, now)
         if update.recreated:
             self.outcomes.recreated(update.recreated, now)

@@ -76,7 +76,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
     def __repr__(self) -> str:
         held = self.buffered
         waiting = f", {counted(held.records, 'record')} ({held.bytes} B) waiting" if held.records else ""
-        what = f"{self._guard.said}{waiting}"
+        what = f"{self._guard.state_in_words}{waiting}"
         return client_repr("Producer", self.config.client_id, self.config.bootstrap_servers, what)
 
     if not TYPE_CHECKING:

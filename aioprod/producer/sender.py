@@ -158,7 +158,6 @@ class Sender:
                 metadata = self._accumulator.metadata
                 if metadata.next_refresh(now) > now:
                     metadata.request_update(now)
-                    self._wake_at(metadata.next_refresh(now))
                 return
             if not link.ensure(now):
                 self._stall(queue, now)

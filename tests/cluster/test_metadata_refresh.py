@@ -67,6 +67,19 @@ def test_new_topics_are_asked_for_at_once_in_one_partial_request() -> None:
     assert names(metadata.build_request(1.0, True)) == ["b", "c"]
 
 
+def test_an_update_that_is_requested_says_when_its_request_is_due() -> None:
+    told: list[float] = []
+    metadata = Metadata(max_age_s=MAX_AGE_S, max_idle_s=MAX_IDLE_S, backoff=lambda failures: 0.5, due=told.append)
+    metadata.request_update(1.0)
+    assert told == [1.0]
+    metadata.build_request(1.0, True)
+    metadata.request_update(1.5)
+    assert told == [1.0, math.inf], "the request in flight is answered first"
+    metadata.handle_failure(BrokerConnectionError("lost"), 2.0)
+    metadata.request_update(2.0)
+    assert told[2:] == [2.5], "the backoff comes first"
+
+
 def test_many_topics_are_asked_for_in_several_requests_and_new_ones_first() -> None:
     metadata = new_metadata()
     for number in range(250):

@@ -12,7 +12,7 @@ import pytest
 
 from aioprod import Producer
 from aioprod.messages import MetadataRequest, ProduceRequest
-from aioprod.producer.logs.outages import QUIET_S
+from aioprod.producer.lost_brokers import QUIET_S
 from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop, start
 

@@ -1,4 +1,4 @@
-"""Logs brokers that are lost while records wait for them, and their return: one line each."""
+"""Brokers that are lost while records wait for them: reconnects to them, and logs their loss and their return."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aioprod.net.client import Client
 from aioprod.net.link import BrokerLink
 from aioprod.producer.batching.accumulator import Accumulator
 
-__all__ = ["QUIET_S", "Outages"]
+__all__ = ["QUIET_S", "LostBrokers"]
 
 _logger = Logger("aioprod.producer")
 
@@ -47,10 +47,10 @@ class Absence:
         self.look_at = math.inf
 
 
-class Outages:
-    """Is notified of each connection that is made, lost or can't be made, and writes to the logger `aioprod.producer`.
+class LostBrokers:
+    """Is notified of each connection that is made, lost or can't be made; logs a line for each loss and each return.
 
-    A connection that no record waits for is no outage: one that was idle, or that another one replaces.
+    A connection that no record waits for does not count: one that was idle, or that another one replaces.
     """
 
     def __init__(self, client: Client, accumulator: Accumulator, clock: Callable[[], float]) -> None:
