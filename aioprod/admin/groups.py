@@ -79,7 +79,7 @@ async def _described(session: Session, name: str, deadline: float) -> GroupDescr
 
 
 async def _of_new_protocol(coordinator: Coordinator, deadline: float) -> DescribedConsumerGroup | None:
-    """The group, None if it is not of the new protocol, or the brokers are older than that."""
+    """The group; None if it is not of the new protocol, or if the brokers are older than that protocol."""
     name = coordinator.key
 
     def row_of(response: ConsumerGroupDescribeResponse) -> DescribedConsumerGroup:
@@ -158,7 +158,7 @@ def _from_classic(row: DescribedGroup, coordinator: Node | None) -> GroupDescrip
 
 
 def _partitions(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
-    """What a consumer was assigned; nothing where that is in a format that is not Kafka's."""
+    """What a consumer was assigned; nothing where the bytes are not in Kafka's format."""
     if not member.member_assignment:
         return ()
     try:

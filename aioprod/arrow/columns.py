@@ -22,7 +22,7 @@ __all__ = ["BytesColumn", "NumberColumn", "PairsColumn", "Span", "TimestampColum
 
 _MS_PER_S: Final = 1000
 _SECONDS_MAX: Final = (2**63 - 1) // _MS_PER_S
-"""Seconds that have milliseconds of 64 bits."""
+"""The most seconds whose milliseconds fit into 64 bits."""
 
 
 class Span:

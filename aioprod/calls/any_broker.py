@@ -1,6 +1,6 @@
-"""Requests that any broker can answer; it forwards those for the controller, or, before 3.0, names the controller.
+"""Requests that any broker can answer. A broker forwards those for the controller; before 3.0 it names the controller.
 
-What failed for some topics with an error that may pass is sent again for these alone.
+When some topics have failed with an error that may pass, the request is sent again for these alone.
 """
 
 from __future__ import annotations

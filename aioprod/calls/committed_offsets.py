@@ -42,8 +42,8 @@ async def stable_offsets(
 
     While an open transaction may change it, and after a code that does not say what is wrong (`ErrorCode.is_unclear`),
     the request is repeated until `deadline` (monotonic seconds). Raises RequestTimedOutError then, which names the tool
-    to end hanging transactions, AuthorizationError, BrokerError, and UnsupportedVersionError for brokers before 2.5,
-    which don't support that, unless they `may_be_old`.
+    to end hanging transactions, AuthorizationError, BrokerError, and UnsupportedVersionError for brokers before 2.5:
+    these don't leave out open transactions, which is accepted where they `may_be_old`.
     """
     requested = list(dict.fromkeys(partitions))
     tries = 0

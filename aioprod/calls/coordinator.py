@@ -148,7 +148,10 @@ class Coordinator:
             ) from error
 
     def _overdue(self, name: str, last_error: AioprodError | None) -> RequestTimedOutError:
-        """The error of a request whose time is over; the last error may be old, so it says how brokers are now, too."""
+        """The error of a request whose time is over.
+
+        The last error may be old, so the new one also says how brokers are now.
+        """
         now = self._client.describe()
         last = "" if last_error is None or last_error.message.rstrip(".") in now else f" Last: {last_error.message}"
         text = f"{name} was not answered by the coordinator of {self._subject} in time.{last} Now: {now}."

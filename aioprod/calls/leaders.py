@@ -36,7 +36,8 @@ _NAMED_MAX: Final = 3
 """How many partitions an error message names."""
 
 _SLICE_S: Final = 0.003
-"""The longest time for which building requests may block the event loop; the one that passes it is finished."""
+"""The longest time for which building requests may block the event loop. The request that passes it is still
+finished."""
 
 _REFRESH_S: Final = 2.0
 """After so long without a response metadata is refreshed: a leader that hangs does not say that it has moved."""
@@ -257,7 +258,10 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
     # --- requests
 
     def _send(self, now: float) -> bool:
-        """Send what may be sent; False when that takes long enough for this iteration of the loop, and is not all."""
+        """Send what may be sent.
+
+        False when that has taken long enough for this iteration of the loop, and something is left.
+        """
         client = self._session.client
         self._session.track(self._topics)
         has_sent = False

@@ -209,7 +209,7 @@ class Session(ClientListener):
         return metadata.cluster.partitions_for_topic(topic)
 
     async def wait_for_leaders(self, topic: str, deadline: float, *, count: int = 1) -> None:
-        """Wait until a topic that was just created or extended has `count` partitions, and all of them have leaders.
+        """Wait until a topic that was just created, or got more partitions, has `count` of them and each has a leader.
 
         "Unknown topic" is retried here: not every broker knows the topic yet. Raises MetadataTimeoutError at the
         deadline, and AuthorizationError when this client may not describe the topic.

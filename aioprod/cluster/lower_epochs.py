@@ -1,4 +1,4 @@
-"""When a lower leader epoch than the remembered one is believed: one wrong answer must not outlast its sender.
+"""When a leader epoch below the remembered one is believed, so that the effect of one wrong answer ends.
 
 A broker that lags behind names a lower epoch for a moment, and is not believed (KIP-320). One that was restored from a
 backup, or that lied once about a higher one, leaves an epoch that no true answer reaches again.
@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["LowerEpochs"]
 
 _ANSWERS: Final = 3
-"""How many answers have to name a lower epoch, and none in between a higher one."""
+"""So many answers have to name a lower epoch, with none between them that names a higher one."""
 
 _APART_S: Final = 1.0
 """How far apart they have to be: a broker lags behind for less than that."""
@@ -28,7 +28,7 @@ class LowerEpochs:
         self._named: dict[int, dict[int, tuple[int, float]]] = {}
 
     def is_believed(self, index: int, epoch: int, now: float) -> bool:
-        """An answer names this `epoch`, below the remembered one: whether it replaces that.
+        """An answer names this `epoch`, which is below the remembered one. Returns whether it replaces that.
 
         Answers that come sooner do not count; nor do those of a broker that lags behind the ones that count.
         """

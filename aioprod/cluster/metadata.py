@@ -352,7 +352,7 @@ class Metadata:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the partitions of some topics still refer to old brokers: call `rebind`."""
+        """Whether the partitions of some topics still refer to old brokers, so that `rebind` has to be called."""
         return bool(self._unbound)
 
     def rebind(self) -> set[str]:

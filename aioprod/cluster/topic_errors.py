@@ -11,10 +11,11 @@ from aioprod.errors import AioprodError, ErrorCode, InvalidTopicError, UnknownTo
 __all__ = ["FRESH_S", "UNKNOWN_ATTEMPTS", "UNKNOWN_S", "deletion", "topic_error"]
 
 UNKNOWN_ATTEMPTS: Final = 4
-"""How many responses in a row must say that a topic does not exist: brokers learn of a new one one by one."""
+"""So many responses in a row must say that a topic does not exist: not all brokers learn of a new topic at once."""
 
 UNKNOWN_S: Final = 2.0
-"""How long those responses must span where brokers may create the topic: it exists before it has a leader."""
+"""So long must be between the first and the last of them where brokers may create the topic: it exists before it has a
+leader."""
 
 FRESH_S: Final = 5.0
 """How long such a response counts: the topic may have been created since."""

@@ -56,7 +56,8 @@ class NodeTable:
 
 
 def partitions_of(topic: MetadataResponseTopic, table: NodeTable, *, epochs: bool) -> dict[int, KnownPartition]:
-    """The partitions of a response by index, in order; none if an index is missing, as the broker knows only some yet.
+    """The partitions of a response by index, in order. None of them if an index is missing: the broker does not know
+    all yet.
 
     `epochs` is False where the leader epochs of the response can't be trusted (KAFKA-9212: before Metadata v9).
     """
@@ -143,7 +144,9 @@ class KnownTopic:
         return changed
 
     def _newer_of(self, new: Mapping[int, KnownPartition], now: float) -> dict[int, KnownPartition]:
-        """`new`, except where the known partition has a newer leader epoch: a broker may lag behind (KIP-320)."""
+        """The partitions of `new`, but the known one where that has a newer leader epoch: a broker may lag behind
+        (KIP-320).
+        """
         newer = dict(new)
         for index, old in self.partitions.items():
             partition = new.get(index)

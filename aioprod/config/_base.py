@@ -49,7 +49,8 @@ class Settings:
     """
 
     _ours: ClassVar[tuple[str, ...]] = ()
-    """The kinds of clients whose settings this class has: of these, an unknown name is a mistake."""
+    """The kinds of clients whose settings this class has. Settings of other kinds are left out of a file; any other
+    unknown name is an error."""
     _role: ClassVar[Role] = "any client"
     """The role in which names of librdkafka, aiokafka and kafka-python are translated in hints."""
     _home: ClassVar[str | None] = None

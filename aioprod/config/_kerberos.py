@@ -14,7 +14,7 @@ __all__ = ["KerberosIdentity", "kerberos_identity_of"]
 
 _USED: Final = ("serviceName", "principal", "useKeyTab", "keyTab", "ticketCache")
 _IMPLIED: Final = {"storeKey": "true", "useTicketCache": "true", "doNotPrompt": "true", "renewTGT": "false"}
-"""Options that Java needs and aioprod does not: only with values that mean what it does anyway."""
+"""Options that Java needs and aioprod does not. They may only have values that mean what aioprod does anyway."""
 _UNUSED: Final = (
     "refreshKrb5Config",
     "debug",
@@ -24,7 +24,8 @@ _UNUSED: Final = (
     "storePass",
     "clearPass",
 )
-"""What Java logs, when it reads krb5.conf, and where it has a password from, which there is not here."""
+"""Options of Java's logging, of when it reads krb5.conf, and of where its password comes from. Here they change
+nothing."""
 
 
 @dataclass(frozen=True, slots=True)

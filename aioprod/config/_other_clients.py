@@ -1,4 +1,5 @@
-"""Settings as other clients name them (librdkafka, aiokafka, kafka-python): what to set here, or why there is no such.
+"""Settings as other clients name them (librdkafka, aiokafka, kafka-python): what to set here, or why there is no such
+setting.
 
 Read when a setting is unknown, and for the reference page.
 """

@@ -51,7 +51,7 @@ _FIRST_SETTINGS: Final = {
     "value.serializer": "Values are not bytes: `JsonSerializer()`, or one for a [registry](schema-registry.md).",
     "transactional.id": "Records have to be stored together or not at all: see [Transactions](transactions.md).",
 }
-"""What a newcomer sets -> when, and to what."""
+"""A setting of which a newcomer thinks -> when to set it, and to what."""
 
 _REFERENCE: Final = """\
 ## Names and values

@@ -208,7 +208,7 @@ class ProducerConfig(ClientConfig):
 
 
 _REQUEST_TIMEOUT_SHORTENED_MIN_MS: Final = 100
-"""A default is not lowered to less than this: brokers that are a network away would never answer in time."""
+"""A default is never lowered below this: brokers on the other side of a network would not answer in time."""
 
 
 def _transactions(config: ProducerConfig) -> None:

@@ -20,7 +20,7 @@ _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
 class PropertyName(str):
-    """A key that knows where it stands: an error about it says so."""
+    """A key with its place in the file, which errors about it name."""
 
     __slots__ = ("place",)
 

@@ -61,7 +61,7 @@ _REFRESH: Final = (
     "sasl_login_refresh_min_period_seconds",
     "sasl_login_refresh_buffer_seconds",
 )
-"""When tokens are fetched, wherever they are from."""
+"""The settings of when tokens are fetched, wherever they come from."""
 _FOR_SOME: Final = ("sasl_username", "sasl_password", "sasl_token_provider", "sasl_kerberos_service_name", *_REFRESH)
 """Settings that not all mechanisms use, beside those of OIDC."""
 

@@ -15,9 +15,10 @@ __all__ = ["AvailableRecords"]
 class AvailableRecords:
     """Gives the next records of one batch, until a time or until something else comes first.
 
-    The fetcher offers a batch after a record that it has returned itself. What has to come before the next record
-    withdraws it: then the next record comes by a poll, which does that, and the fetcher offers again. `returned` counts
-    the records. For one event loop; another one is noticed at the end of the time.
+    The fetcher offers a batch after a record that it has returned itself. When something else has to be done before the
+    next record, the batch is withdrawn. The next record then comes by a poll, which does that, and the fetcher offers
+    the batch again. `returned` counts the records. It is for one event loop; a call in another one is noticed when the
+    time ends.
     """
 
     __slots__ = ("_batch", "_clock", "_until", "returned")
@@ -39,9 +40,9 @@ class AvailableRecords:
         self._batch = None
 
     def take(self) -> ConsumedRecord | None:
-        """The next record, and the position of its batch is after it; None when another way has to be taken.
+        """The next record, with the position of its batch moved behind it; None when the record has to come by a poll.
 
-        Never raises an error about a record: the long way does.
+        Errors about a record are raised by the poll.
         """
         batch = self._batch
         if batch is None or batch.records is None or self._clock() >= self._until:

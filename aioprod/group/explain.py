@@ -23,7 +23,7 @@ __all__ = ["PATIENCE_S", "PATIENCE_WITH_OTHERS_S", "Explainer", "WaitCause"]
 PATIENCE_S: Final = 5.0
 """The time without progress after which a cause is logged."""
 PATIENCE_WITH_OTHERS_S: Final = 30.0
-"""The same where the member waits for other members to join."""
+"""The time without progress after which a wait for other members to join is logged."""
 _HELD_S: Final = 2.0
 """A coordinator without a response for so long is taken to hold back JoinGroup until all members have joined."""
 
@@ -70,7 +70,7 @@ class Explainer:
         return " ".join([head, *sentences])
 
     def causes(self, topics: Iterable[str], *, is_polling: bool) -> list[WaitCause]:
-        """What the member waits for; leaders count only while the application polls, as nothing is fetched else."""
+        """What the member waits for; leaders count only while the application polls: else nothing is fetched."""
         now = self._session.clock()
         found = [*self._group(now), *self._topics(topics, now)]
         return [*found, *self._leaders(now)] if is_polling else found

@@ -39,11 +39,14 @@ class FetchBuffer:
     # --- batches
 
     def fill(self, batches: Iterator[FetchedBatch]) -> None:
-        """Add the batches of a response; those of the last one must be used up."""
+        """Add the batches of a response; those of the response before must be used up."""
         self._batches = batches
 
     def open_next(self) -> OpenBatch | None:
-        """Make the next batch that is not paused the current one; None if there is none. Paused ones are kept."""
+        """Take the next batch of a partition that is not paused as the current one; None if there is none.
+
+        Batches of paused partitions are kept.
+        """
         for index, one in enumerate(self._paused_batches):
             if one.tp not in self.paused:
                 self.current = self._paused_batches.pop(index)
@@ -97,7 +100,7 @@ class FetchBuffer:
             self.current = None
 
     def put_back(self) -> None:
-        """Have back all batches whose rows were gathered, to read these again."""
+        """Take back all batches whose rows were gathered, so that they are read again."""
         if not self.gathering:
             return
         given, self.gathering = self.gathering, []

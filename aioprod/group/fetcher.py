@@ -149,7 +149,9 @@ class Fetcher:
 
     @property
     def lag(self) -> dict[TopicPartition, int | None]:
-        """The offsets between each position and the log end of the last response; None where one is not known yet."""
+        """How far each position is behind the log end of the last response, in offsets; None where one of them is not
+        known yet.
+        """
         positions = self.positions
         return {
             tp: max(0, self._ends[tp] - positions[tp]) if tp in self._ends and tp in positions else None
@@ -174,13 +176,16 @@ class Fetcher:
         return self._returned + self.available.returned
 
     def interrupt(self) -> None:
-        """Make the call of `next` that waits, or else the next one, return None."""
+        """Have the waiting call of `next` return None; without one, the next call does."""
         self.available.withdraw()
         self._is_interrupted = True
         self._session.notify()
 
     def offer(self, until: float) -> None:
-        """Have `available` give the next records, if they need no deserializer, until the slice ends, or `until`."""
+        """Have `available` give the next records until the slice ends, at the latest until `until`.
+
+        Records that need a deserializer are not given that way.
+        """
         batch = self._buffer.current
         if batch is not None and self.is_plain and not (self._buffer.ready or self._is_interrupted):
             self.available.offer(batch, self._session.clock, min(until, self._slice_end))
@@ -245,7 +250,7 @@ class Fetcher:
         return self._deserializers.is_plain
 
     async def next_arrow(self, max_records: int, max_wait_s: float) -> pa.RecordBatch | None:
-        """As `next_list`, but rows of Arrow, of which 4 MiB are as many as `max_records`."""
+        """As `next_list`, but rows of Arrow: these are also returned when they have 4 MiB."""
         arrow = self._arrow
         if arrow is None or arrow.rows_max != max_records:
             arrow = self._arrow = ArrowGathering(self._buffer, max_records)
@@ -302,7 +307,7 @@ class Fetcher:
         return False
 
     def _read_again(self, tp: TopicPartition) -> None:
-        """Fetch what was gathered as records of a list, whose call was cancelled, again."""
+        """Fetch again the records that were gathered for a list whose call was cancelled."""
         offset = self._buffer.offsets[tp]
         self._buffer.drop(tp)
         self._positions.move(tp, offset)

@@ -21,13 +21,16 @@ from aioprod.wire.schema import Message
 __all__ = ["check_count", "decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
 
 _ASSIGNED_MAX: Final = 100_000
-"""Partitions of one member: they are taken over in one step, which takes about a microsecond for each."""
+"""The most partitions of one member. They are taken over in one step, which takes about a microsecond for each."""
 
 MessageT = TypeVar("MessageT", bound=Message)
 
 
 def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
-    """A subscription as Java sends it: sorted, in the newest version, whose beginning older readers understand."""
+    """A subscription as Java sends it: sorted, and in the newest version.
+
+    Older readers understand the beginning of that.
+    """
     message = ConsumerProtocolSubscription(
         topics=tuple(sorted(subscription.topics)),
         user_data=subscription.user_data,
@@ -82,7 +85,10 @@ def _encoded(message: Message, version: int) -> bytes:
 
 
 def _decoded(kind: type[MessageT], data: Buffer) -> MessageT:
-    """Decode a message; a later version is read as the newest known one, whose fields come first."""
+    """Decode a message.
+
+    A version that is not known here begins with the fields of the newest known one, and is read as that.
+    """
     try:
         reader = Reader(data)
         version = reader.int16()

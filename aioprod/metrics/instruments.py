@@ -21,7 +21,7 @@ _LOWEST: Final = -10 * _BUCKETS_PER_DOUBLING
 _HIGHEST: Final = 24 * _BUCKETS_PER_DOUBLING
 """The buckets that are counted in an array: from a microsecond in ms to 16 MB. The others, rare ones, are in a dict."""
 _BUCKET_OF_ZERO: Final = -1_000_000
-"""No other float is so many buckets below 1."""
+"""The bucket of the value 0: no other float is so many buckets below 1."""
 
 
 class Instrument(Protocol):

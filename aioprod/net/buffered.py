@@ -1,4 +1,4 @@
-"""A connection that receives without a copy: in a module of Python, for which asyncio's class can be a base."""
+"""A connection that receives without a copy. It is not compiled, as a compiled class can't derive from asyncio's."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["BufferedConnection"]
 
 
 class BufferedConnection(BrokerConnection, asyncio.BufferedProtocol):
-    """A `BrokerConnection` without TLS, whose transport puts what arrives where it stays.
+    """A `BrokerConnection` without TLS: the transport puts what arrives into the memory in which it stays.
 
-    TLS has decrypted before it needs room, so that it would copy all the same.
+    With TLS this would save no copy: the transport has decrypted the bytes before it asks for room.
     """
 
     __slots__ = ()

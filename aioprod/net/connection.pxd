@@ -1,6 +1,6 @@
 cimport cython
 
-from aioprod.net.protocol.connection cimport Connection, Exchange, Responses
+from aioprod.net.protocol.connection cimport Connection, Exchange
 from aioprod.net.events cimport ConnectionOwner
 from aioprod.net.traffic cimport Traffic
 
@@ -21,8 +21,8 @@ cdef class BrokerConnection:
     cdef bint _shut, _is_paused, _is_renewing
     cdef double _polled_by
 
-    @cython.locals(state=Connection, responses=Responses, exchange=Exchange)
-    cdef _take(self, bytes data, Py_ssize_t count)
+    @cython.locals(state=Connection, exchange=Exchange, now=double)
+    cpdef received(self, Py_ssize_t count, bytes data=*)
     cpdef bint accepts_request(self, double now) except -1
     cpdef send_parts(
         self, kind, int version, bint flexible, parts, Py_ssize_t size, complete, timeout_s=*, bint expect_response=*

@@ -227,7 +227,8 @@ class BrokerConnection:
             timeout_s=timeout_s,
             expect_response=expect_response,
         )
-        self._traffic.sent(len(header) + size)
+        self._traffic.requests += 1
+        self._traffic.bytes_out += len(header) + size
         if expect_response:
             data = [header, *parts]
             try:
@@ -360,27 +361,22 @@ class BrokerConnection:
             self._wake_at(self._state.next_deadline())
 
     def data_received(self, data: bytes) -> None:
-        self._take(bytes(data), len(data))
+        self.received(len(data), bytes(data))
 
     # --- asyncio.BufferedProtocol, with these methods in place of data_received(): for a `BufferedConnection`
 
     def room(self, _size_hint: int) -> memoryview:
         """Where the transport is to put the next bytes."""
-        return self._state.room()
+        return self._state.splitter.room()
 
-    def received(self, count: int) -> None:
-        """`count` bytes have come into `room()`."""
-        self._take(None, count)
-
-    # --- what has come
-
-    def _take(self, data: bytes | None, count: int) -> None:
-        """Complete the requests that are answered now, and notify the owner."""
+    def received(self, count: int, data: bytes | None = None) -> None:
+        """`count` bytes have come into `room()`, or as `data`: complete the requests they answer, notify the owner."""
         state = self._state
+        now = self._clock()
         self._traffic.bytes_in += count
         try:
-            responses = state.received(data, count, self._clock())
-            while (exchange := responses.next()) is not None:
+            state.received(data, count, now)
+            while (exchange := state.next_answered()) is not None:
                 self._traffic.responses += 1
                 assert exchange.complete is not None
                 exchange.complete(exchange.body, None)
@@ -392,7 +388,7 @@ class BrokerConnection:
             self._abort_after(error)
         if self.is_ready:
             try:  # What `_report` does, without an object for the method: this is called for each response.
-                self._owner.connection_data(self)
+                self._owner.connection_data(self, now)
             except BaseException as error:
                 self._abort_after(error)
         elif state.phase is _READY and not self.closed:

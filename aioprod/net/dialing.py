@@ -24,7 +24,10 @@ __all__ = ["Target", "dial"]
 
 
 class Target(Protocol):
-    """The broker to connect to; both may change while connecting, when metadata names the broker at the address."""
+    """The broker to connect to.
+
+    Its id and its name may change while connecting, when metadata names the broker at this address.
+    """
 
     @property
     def node(self) -> Node:

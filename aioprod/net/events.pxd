@@ -1,2 +1,2 @@
 cdef class ConnectionOwner:
-    cpdef connection_data(self, connection)
+    cpdef connection_data(self, connection, double now)

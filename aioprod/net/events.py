@@ -32,8 +32,8 @@ class ConnectionOwner:
     def connection_renewed(self, connection: BrokerConnection) -> None:
         """The broker accepted the re-authentication that `renew` began: requests may be sent again."""
 
-    def connection_data(self, connection: BrokerConnection) -> None:
-        """All responses in one chunk of bytes were completed; the last of them may have closed the connection."""
+    def connection_data(self, connection: BrokerConnection, now: float) -> None:
+        """All responses in the bytes that came at `now` were completed; the last may have closed the connection."""
 
     def connection_writable(self, connection: BrokerConnection) -> None:
         """The transport accepts data again."""
@@ -57,8 +57,8 @@ class ClientListener:
         `error` is None if we closed it.
         """
 
-    def link_data(self, link: BrokerLink) -> None:
-        """All responses in one chunk of bytes were completed."""
+    def link_data(self, link: BrokerLink, now: float) -> None:
+        """All responses in the bytes that came at `now`, in monotonic seconds, were completed."""
 
     def link_writable(self, link: BrokerLink) -> None:
         """The transport accepts data again, or a throttle has ended."""

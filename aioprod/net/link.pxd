@@ -20,4 +20,4 @@ cdef class BrokerLink(ConnectionOwner):
     cpdef bint is_ready(self, double now) except -1
     cpdef bint ensure(self, double now) except -1
     cdef bint _is_stale(self, BrokerConnection connection) except -1
-    cpdef connection_data(self, connection)
+    cpdef connection_data(self, connection, double now)

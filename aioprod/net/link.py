@@ -110,7 +110,8 @@ class BrokerLink(ConnectionOwner):
             and connection is not None
             and connection.accepts_request(now)
             and self.session.ends > now
-            and not self._is_stale(connection)
+            and not self.retired
+            and connection.address == self.address
         )
 
     def ensure(self, now: float) -> bool:
@@ -339,9 +340,9 @@ class BrokerLink(ConnectionOwner):
         self.session.begin(connection)
         self._context.events.link_writable(self)
 
-    def connection_data(self, connection: BrokerConnection) -> None:
-        if not self.is_bootstrap:
-            self._context.listener.link_data(self)
+    def connection_data(self, connection: BrokerConnection, now: float) -> None:
+        if self.node.id >= 0:  # As not `is_bootstrap`: this is called for each response.
+            self._context.listener.link_data(self, now)
 
     def connection_writable(self, connection: BrokerConnection) -> None:
         self._context.events.link_writable(self)

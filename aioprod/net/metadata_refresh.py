@@ -118,7 +118,10 @@ class MetadataRefresh:
         response: asyncio.Future[MetadataResponse],
         serial: int,
     ) -> None:
-        """Apply the response. By `serial` it is late if the request was hedged since; it is applied all the same."""
+        """Apply the response.
+
+        If the request was hedged since, which `serial` shows, it is late; it is applied all the same.
+        """
         try:
             try:
                 answer = await response
@@ -144,7 +147,7 @@ class MetadataRefresh:
         self._context.wake_at(now)
 
     def _report(self, update: MetadataUpdate) -> None:
-        """Report a change, with those whose report has raised: no later one would report them again."""
+        """Report a change, together with the changes whose report has raised: nothing else would report these again."""
         update, self._untold = update.after(self._untold), None
         try:
             self._context.events.metadata_changed(update)

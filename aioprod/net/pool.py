@@ -41,7 +41,8 @@ class LinkPool:
     def set_nodes(self, nodes: Iterable[Node]) -> list[BrokerLink]:
         """Have a link for each of these brokers of the metadata, and retire the others, bootstrap servers included.
 
-        A bootstrap link with the address of a broker becomes that broker's; returns those that are connected.
+        A bootstrap link with the address of a broker becomes that broker's. Returns the links of this kind that are
+        connected.
         """
         by_id = {node.id: node for node in nodes}
         promoted: list[BrokerLink] = []

@@ -4,5 +4,3 @@ cimport cython
 @cython.final
 cdef class Traffic:
     cdef public long long bytes_in, bytes_out, requests, responses
-
-    cpdef void sent(self, long long size) except *

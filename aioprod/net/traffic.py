@@ -21,11 +21,6 @@ class Traffic:
         self.requests = 0
         self.responses = 0
 
-    def sent(self, size: int) -> None:
-        """A request of so many bytes was written."""
-        self.requests += 1
-        self.bytes_out += size
-
 
 class TrafficOfBrokers:
     """The traffic by broker id; bootstrap servers, whose id is not known yet, count as -1."""

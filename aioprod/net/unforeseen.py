@@ -1,6 +1,6 @@
 """Unforeseen errors, of whatever type: each is the failure of one broker, which is tried again.
 
-A client that ended by one of them would fail for all brokers, until its process restarts, by what one of them sent.
+If such an error ended the client, what one broker sent would make it fail for all brokers, until its process restarts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Unforeseen:
         self._logged: set[str] = set()
 
     def failure(self, what: str, error: BaseException) -> AioprodError:
-        """`what` failed by `error`: that itself if it is one of ours, else a BrokerConnectionError with it as cause."""
+        """The failure for `what`, which failed by `error`: one of our own errors itself, else a BrokerConnectionError
+        whose cause it is.
+        """
         if isinstance(error, AioprodError):
             return error
         raise_later(error)

@@ -21,6 +21,7 @@ from aioprod.errors import (
     UnknownOutcomeError,
 )
 from aioprod.interceptors import Interceptors
+from aioprod.net.scheduler import Scheduler
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, ParkedRecord, Run
@@ -32,7 +33,6 @@ from aioprod.producer.failure import Failure, is_aborted_on_purpose, kind_of, re
 from aioprod.producer.logs.callback_faults import CallbackFaults
 from aioprod.producer.logs.unread_failures import UnreadFailures
 from aioprod.producer.meters import Meters
-from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.records.builder import EncodedRecord
 from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition
@@ -178,7 +178,6 @@ class Completions:
                 self._close(completion)
                 self._queue.popleft()
             hold_s = self._clock() - start
-        self._meters.held(hold_s)
         self._spent_s += hold_s
         if self._queue or self._spent_s > UNCOUNTED_S:
             self.schedule()
@@ -196,6 +195,7 @@ class Completions:
         self._spent_s = 0.0
         if self._queue:
             self.run_guarded()
+            self._meters.loop_hold.record(self._spent_s * 1000)
 
     def run_guarded(self) -> None:
         """As `run`; an error of our own goes to `on_failure`."""

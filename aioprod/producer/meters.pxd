@@ -14,15 +14,14 @@ cdef class Meters:
     cdef readonly object metrics
     cdef set _connected
     cdef dict _latencies
-    cdef double _longest_hold_s
     cdef TopicMeters _topics
-    cdef Histogram _loop_hold, _record_delivery_time
+    cdef readonly Histogram loop_hold
+    cdef Histogram _record_delivery_time
     cdef Histogram _batch_size, _compression_rate, _record_queue_time, _records_per_request, _request_latency
     cdef Histogram _throttle_time
 
     @cython.locals(batch=Batch, builder=RecordBatchBuilder, count="long long", records="long long", size=Py_ssize_t, compressed_size=Py_ssize_t)
     cpdef sent(self, list batches, double now)
-    cpdef void held(self, double hold_s) except *
     @cython.locals(latency=Histogram)
     cpdef answered(self, int node_id, double latency_s, int throttle_time_ms)
     cpdef void delivered(self, Batch batch, double now) except *

@@ -26,14 +26,13 @@ class Meters:
         "_compression_rate",
         "_connected",
         "_latencies",
-        "_longest_hold_s",
-        "_loop_hold",
         "_record_delivery_time",
         "_record_queue_time",
         "_records_per_request",
         "_request_latency",
         "_throttle_time",
         "_topics",
+        "loop_hold",
         "metrics",
     )
 
@@ -42,10 +41,10 @@ class Meters:
         self._topics = metrics.topics
         self._connected: set[int] = set()
         self._latencies: dict[int, Histogram] = {}
-        self._longest_hold_s = 0.0
         self._batch_size = metrics.batch_size
         self._compression_rate = metrics.compression_rate
-        self._loop_hold = metrics.loop_hold
+        self.loop_hold = metrics.loop_hold
+        """Takes for how long the event loop could do nothing else, in ms."""
         self._record_delivery_time = metrics.record_delivery_time
         self._record_queue_time = metrics.record_queue_time
         self._records_per_request = metrics.records_per_request
@@ -63,7 +62,7 @@ class Meters:
         metrics.waiting_senders.observe(lambda: len(budget.waiting))
         metrics.requests_in_flight.observe(lambda: sum(queue.in_flight for queue in accumulator.queues.values()))
         metrics.connection_count.observe(lambda: len(self._connected))
-        metrics.loop_gap_max.observe(lambda: self._longest_hold_s * 1000)
+        metrics.loop_gap_max.observe(lambda: self.loop_hold.max)
         metrics.metadata_age_s.observe(lambda: client.metadata.age(clock()))
         logins = client.authentications
         metrics.successful_authentication_total.observe(lambda: logins.successful)
@@ -112,12 +111,6 @@ class Meters:
     def delivered(self, batch: Batch, now: float) -> None:
         """A batch was acknowledged."""
         self._record_delivery_time.record((now - batch.created) * 1000)
-
-    def held(self, hold_s: float) -> None:
-        """The event loop could do nothing else for so long."""
-        self._loop_hold.record(hold_s * 1000)
-        if hold_s > self._longest_hold_s:
-            self._longest_hold_s = hold_s
 
     def connected(self, node_id: int) -> None:
         """A connection to a broker is up."""

@@ -26,6 +26,7 @@ from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink
+from aioprod.net.scheduler import Scheduler
 from aioprod.net.settings import ClientSettings
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.batching.accumulator import Accumulator
@@ -49,7 +50,6 @@ from aioprod.producer.mass_failure import MassFailure
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
 from aioprod.producer.producer_id import ProducerIdKeeper
-from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.sender import Sender
 from aioprod.producer.settings import SenderSettings, accumulator_settings
 from aioprod.producer.transactions.rules import TransactionRules
@@ -170,7 +170,7 @@ class Pipeline(ClientListener, BatchEvents):
         )
 
     def _compressed(self, batch: Batch, error: Exception | None) -> None:
-        self.sender.come_back(batch, error)
+        self.sender.compression_ended(batch, error)
 
     def close(self) -> None:
         """End the threads: every record has its outcome."""
@@ -194,7 +194,7 @@ class Pipeline(ClientListener, BatchEvents):
 
     def _timed_tick(self, now: float) -> float:
         due = self._tick(now)
-        self._meters.held(self.clock() - now)
+        self._meters.loop_hold.record((self.clock() - now) * 1000)
         return due
 
     def _tick(self, now: float) -> float:
@@ -277,14 +277,14 @@ class Pipeline(ClientListener, BatchEvents):
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
         self._meters.disconnected(link.node.id)
         self._lost_brokers.lost(link, error)
-        self.completions.run_guarded()
+        self.completions.schedule()
         self.scheduler.wake()
 
-    def link_data(self, link: BrokerLink) -> None:
+    def link_data(self, link: BrokerLink, now: float) -> None:
         """Refill the wire first, then complete the records that were acknowledged."""
         self.sender.refill(link.node.id)
         self.completions.run_guarded()
-        self.sender.rest()
+        self._meters.loop_hold.record((self.clock() - now) * 1000)
 
     def link_writable(self, link: BrokerLink) -> None:
         self.sender.refill(link.node.id)

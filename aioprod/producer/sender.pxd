@@ -21,7 +21,6 @@ cdef class Sender:
     cdef Outcomes _outcomes
     cdef object _client, _clock, _compressor, _completions, _on_failure, _scheduled, _compression_level
     cdef object _turn, _wake_at
-    cdef double _busy_since
     cdef bint _is_closing, _expects_answers, _lingers, _adaptive_linger, _transactional
     cdef int _codec, _in_flight_max
     cdef Py_ssize_t _request_size_max
@@ -31,15 +30,13 @@ cdef class Sender:
 
     @cython.locals(queue=BrokerQueue)
     cpdef refill(self, int node_id)
-    cpdef serve(self, BrokerQueue queue)
     @cython.locals(start=double, hold_s=double)
     cpdef _serve_scheduled(self)
-    cpdef rest(self)
     @cython.locals(
         link=BrokerLink, connection=BrokerConnection, batches=list, size_max=Py_ssize_t, raw_max=Py_ssize_t, raw_min=Py_ssize_t,
-        due=double,
+        due=double, now=double, has_room=bint,
     )
-    cdef _serve(self, BrokerQueue queue, double now)
+    cpdef serve(self, BrokerQueue queue)
     cdef bint _cut(self, BrokerQueue queue) except -1
     cdef _stall(self, BrokerQueue queue, double now)
     @cython.locals(
@@ -48,10 +45,8 @@ cdef class Sender:
     cdef Py_ssize_t _transmit(self, BrokerQueue queue, BrokerConnection connection, list batches, double now) except -1
     @cython.locals(batch=Batch)
     cdef _version(self, BrokerConnection connection, list batches)
-    @cython.locals(now=double)
+    @cython.locals(now=double, batches=list, batch=Batch, plain=PlainAnswer, throttle_time_ms=int, place=Py_ssize_t)
     cdef answered(self, Sent sent, body, error)
-    @cython.locals(batches=list, batch=Batch, plain=PlainAnswer, throttle_time_ms=int, place=Py_ssize_t)
-    cdef _apply(self, Sent sent, body, error, double now)
 
 
 @cython.final

@@ -43,7 +43,6 @@ class Sender:
     __slots__ = (
         "_accumulator",
         "_adaptive_linger",
-        "_busy_since",
         "_client",
         "_clock",
         "_codec",
@@ -104,7 +103,6 @@ class Sender:
         self._wake_at = wake_at
         self._on_failure = on_failure
         self._encoder = ProduceEncoder(settings.acks, settings.request_timeout_ms, settings.transactional_id)
-        self._busy_since = 0.0
         self._scheduled: deque[BrokerQueue] = deque()
         self._is_closing = False
         self._version_max = ProduceRequest.VERSIONS[1]
@@ -134,7 +132,7 @@ class Sender:
             self.serve(self._scheduled[0])
             self._scheduled.popleft()
             hold_s = self._clock() - start
-        self._meters.held(hold_s)
+        self._meters.loop_hold.record(hold_s * 1000)
         if self._scheduled:
             try:
                 self._turn(self._serve_scheduled)
@@ -151,43 +149,45 @@ class Sender:
         """Send the batches of one broker that may be sent now; what takes too long is left to the next iteration."""
         queue.scheduled = False
         try:
-            self._serve(queue, self._clock())
+            now = self._clock()
+            if not queue.has_work():
+                queue.stalled_since = None
+                return
+            link = self._client.link(queue.node_id)
+            if link is None:
+                metadata = self._accumulator.metadata
+                if metadata.next_refresh(now) > now:
+                    metadata.request_update(now)
+                return
+            if not link.ensure(now):
+                self._stall(queue, now)
+                return
+            connection = link.connection
+            assert connection is not None
+            size_max = raw_max = self._request_size_max
+            raw_min = 0
+            if self._compressor is not None:
+                raw_min = self._compressor.inline_size
+                raw_max = RAW_BATCHES * raw_min
+            has_room = queue.in_flight < self._in_flight_max
+            while has_room:
+                batches = drain(self._accumulator, queue, now, size_max, raw_max, self._cut(queue))
+                if not batches:
+                    break
+                raw_max -= self._transmit(queue, connection, batches, now)
+                if not queue.has_work():
+                    break
+                if raw_max < raw_min or self._clock() - now >= TURN_S:
+                    queue.schedule()
+                    return
+                has_room = queue.in_flight < self._in_flight_max and connection.accepts_request(now)
+            if queue.ready:
+                self._stall(queue, now)
+            due = queue.next_due()
+            if now < due < math.inf:
+                self._wake_at(due)
         except BaseException as error:
             self._on_failure(error)
-
-    def _serve(self, queue: BrokerQueue, now: float) -> None:
-        if not queue.has_work():
-            queue.stalled_since = None
-            return
-        link = self._client.link(queue.node_id)
-        if link is None:
-            metadata = self._accumulator.metadata
-            if metadata.next_refresh(now) > now:
-                metadata.request_update(now)
-            return
-        if not link.ensure(now):
-            self._stall(queue, now)
-            return
-        connection = link.connection
-        assert connection is not None
-        size_max = raw_max = self._request_size_max
-        raw_min = 0
-        if self._compressor is not None:
-            raw_min = self._compressor.inline_size
-            raw_max = RAW_BATCHES * raw_min
-        while queue.has_work() and queue.in_flight < self._in_flight_max and connection.accepts_request(now):
-            batches = drain(self._accumulator, queue, now, size_max, raw_max, self._cut(queue))
-            if not batches:
-                break
-            raw_max -= self._transmit(queue, connection, batches, now)
-            if queue.has_work() and (raw_max < raw_min or self._clock() - now >= TURN_S):
-                queue.schedule()
-                return
-        if queue.ready:
-            self._stall(queue, now)
-        due = queue.next_due()
-        if now < due < math.inf:
-            self._wake_at(due)
 
     def _cut(self, queue: BrokerQueue) -> bool:
         """Whether unfinished batches may be sent: the linger is Nagle's unless it is fixed."""
@@ -261,8 +261,8 @@ class Sender:
                     return connection.versions.pick(ProduceRequest, at_most=FIRST_WITH_TOPIC_IDS - 1)
         return version
 
-    def come_back(self, batch: Batch, error: Exception | None) -> None:
-        """Let a batch be sent that a thread has compressed, or fail it with the codec's `error`."""
+    def compression_ended(self, batch: Batch, error: Exception | None) -> None:
+        """A thread has compressed a batch: let it be sent, or fail it with the codec's `error`."""
         try:
             now = self._clock()
             if compressed(self._accumulator, batch, now) and error is not None:
@@ -275,37 +275,26 @@ class Sender:
     def answered(self, sent: Sent, body: Buffer | None, error: AioprodError | None) -> None:
         """Handle the response `body` of a request, or the `error` for which none will come."""
         sent.queue.in_flight -= 1
-        now = self._clock()
-        if self._busy_since == 0.0:
-            self._busy_since = now
         try:
-            self._apply(sent, body, error, now)
+            now = self._clock()
+            batches = sent.batches
+            if body is None:
+                assert error is not None
+                self._outcomes.lost(batches, error, now)
+                return
+            plain = read_plain(sent.version, body, batches)
+            if plain is None:
+                throttle_time_ms = self._outcomes.answered(batches, body, sent.version, now)
+            else:
+                throttle_time_ms = plain.throttle_time_ms
+                for place, batch in enumerate(batches):
+                    self._outcomes.acknowledge(batch, plain.base_offsets[place], plain.append_times[place], now)
+            if throttle_time_ms > 0:
+                sent.connection.throttle(ProduceRequest, sent.version, throttle_time_ms)
+                self._outcomes.event_log.throttled(sent.connection.peer, throttle_time_ms, now)
+            self._meters.answered(sent.queue.node_id, now - sent.sent_at, throttle_time_ms)
         except BaseException as failure:  # of our own making, as what the peer sent was read: no waiter may be left
             self._on_failure(failure)
-
-    def _apply(self, sent: Sent, body: Buffer | None, error: AioprodError | None, now: float) -> None:
-        batches = sent.batches
-        if body is None:
-            assert error is not None
-            self._outcomes.lost(batches, error, now)
-            return
-        plain = read_plain(sent.version, body, batches)
-        if plain is None:
-            throttle_time_ms = self._outcomes.answered(batches, body, sent.version, now)
-        else:
-            throttle_time_ms = plain.throttle_time_ms
-            for place, batch in enumerate(batches):
-                self._outcomes.acknowledge(batch, plain.base_offsets[place], plain.append_times[place], now)
-        if throttle_time_ms > 0:
-            sent.connection.throttle(ProduceRequest, sent.version, throttle_time_ms)
-            self._outcomes.event_log.throttled(sent.connection.peer, throttle_time_ms, now)
-        self._meters.answered(sent.queue.node_id, now - sent.sent_at, throttle_time_ms)
-
-    def rest(self) -> None:
-        """Meter the time since the first response of a chunk of bytes: all of them were handled."""
-        if self._busy_since > 0.0:
-            self._meters.held(self._clock() - self._busy_since)
-            self._busy_since = 0.0
 
 
 class Sent:

@@ -20,7 +20,7 @@ MS: Final = pa.timestamp("ms", "UTC")
 
 
 class Repeated:
-    """Columns with one value in all rows: each is a part of one that is made once."""
+    """Columns with one value in all rows. Each is a part of a longer column that is made once."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[Any, int | str], Any] = {}

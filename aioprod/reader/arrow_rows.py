@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ARROW_ROWS", "SIZE_MAX", "ArrowRows", "check_arrow", "opened"]
 
 ARROW_ROWS: Final = 65_536
-"""Rows of a record batch, unless another number is given."""
+"""How many rows a record batch has, unless another number is given."""
 
 SIZE_MAX: Final = 4 << 20
 """Bytes of keys, values and headers of a record batch, which one large record may exceed. The memory of a larger one is

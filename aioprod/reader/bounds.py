@@ -60,7 +60,7 @@ class Selection:
         latest: Mapping[int, int],
         isolation: str,
     ) -> dict[int, int]:
-        """The offset of `bound` for each partition of `latest`; where it has none, that of timestamp `default`."""
+        """The offset of `bound` for each partition of `latest`; where it has none, that of the timestamp `default`."""
         given, timestamp = ({}, bound) if isinstance(bound, int) else (bound, default)
         found = latest
         if timestamp != LATEST:

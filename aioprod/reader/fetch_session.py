@@ -1,4 +1,5 @@
-"""The fetch session with one broker: what it remembers of our requests, so that they need not repeat it (KIP-227).
+"""The fetch session with one broker: what the broker remembers of our requests, so that they need not repeat it
+(KIP-227).
 
     FULL --answered with a session id--> INCREMENTAL --lost, or rejected by the broker--> FULL
 
@@ -29,7 +30,7 @@ _EPOCH_MAX: Final = 2**31 - 1
 _NEW_MAX: Final = 1000
 """How many partitions one request adds to a session: some milliseconds' work here, and again with the response."""
 NO_SESSION_EPOCH: Final = -1
-"""That of a full request without a session."""
+"""How many partitions a full request without a session names."""
 
 _REJECTED: Final = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,

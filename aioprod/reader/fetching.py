@@ -113,8 +113,8 @@ class Fetching:
     def request(self, positions: Sequence[Position], cluster: Cluster, node_id: int = -1) -> FetchRequest:
         """A request for partitions of one leader, broker `node_id`.
 
-        In a full one partitions that had no records for longest come first, even if a topic is named several times for
-        that; in a session the broker itself has them take turns.
+        A full one begins with the partitions that had no records for longest, even if it then names a topic several
+        times. In a session the broker itself has the partitions take turns.
         """
         if self._sessions is None:
             return self._request(Plan(0, NO_SESSION_EPOCH, positions, ()), positions, cluster)
@@ -154,7 +154,7 @@ class Fetching:
     def accept(
         self, leaders: LeaderRequests[Position, FetchResponse], answer: Answer[Position, FetchResponse]
     ) -> Sequence[Position]:
-        """The positions that the response is about; none if the broker rejected the session, so that it has nothing."""
+        """The positions that the response is about. There are none if the broker rejected the session."""
         if self._sessions is None:
             return answer.partitions
         session, response = self._sessions[answer.node_id], answer.response
@@ -175,7 +175,7 @@ class Fetching:
             self._sessions[node_id].lost()
 
     def _is_early(self, answer: Answer[Position, FetchResponse]) -> bool:
-        """Whether it came well before the time for which a broker without records holds its answer back."""
+        """Whether the answer came well before the time for which a broker without records holds it back."""
         is_held = self._sessions is None or self._sessions[answer.node_id].is_complete
         return is_held and answer.received_at - answer.sent_at < self._config.fetch_max_wait_ms / 2000
 
@@ -185,10 +185,10 @@ class Fetching:
         answer: Answer[Position, FetchResponse],
         positions: Sequence[Position],
     ) -> Iterator[FetchedBatch]:
-        """The batches of an answer about these positions, each moving its position.
+        """The batches of an answer about these positions; each moves its position.
 
-        If none is moved by an answer that could have, all partitions of the request are fetched again after a backoff.
-        Raises what `LeaderRequests.rejected` and `parse_batches` raise.
+        An answer that could have moved some, and moves none, has all partitions of the request fetched again after a
+        backoff. Raises what `LeaderRequests.rejected` and `parse_batches` raise.
         """
         response = answer.response
         rows = _rows(positions, response)

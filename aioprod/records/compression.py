@@ -43,7 +43,7 @@ _LZ4_LONGER_HEAD: Final = 0x09
 """The flags that put a content size or a dictionary id into the head of a frame."""
 _LZ4_SIZE_MASK: Final = 0x7FFF_FFFF
 _LZ4_RAW: Final = 0x8000_0000
-"""In the size of a block: it is not compressed."""
+"""A bit in the size of a block: the block is not compressed."""
 
 _ZSTD_BLOCK_SIZE_MAX: Final = 128 * 1024
 _ZSTD_BLOCK_RUN: Final = 1
@@ -90,7 +90,7 @@ def compress(codec: int, level: int | None, data: Buffer) -> bytes:
 
 
 def inline_size(codec: Compression, level: int | None, limit_s: float) -> int:
-    """How many bytes of ordinary text are compressed in about `limit_s`, on a core of 2020; rather too few."""
+    """How many bytes of ordinary text a core of 2020 compresses in about `limit_s`; an estimate on the low side."""
     if level is None:
         level = _DEFAULT_LEVELS.get(codec, 0)
     ms_per_mb = next(ms for level_max, ms in _MS_PER_MB[codec] if level <= level_max)
@@ -179,7 +179,7 @@ def _snappy(level: int | None, data: Buffer) -> bytes:
 
 
 def _unsnappy(data: memoryview, limit: int) -> bytes:
-    """Both forms that are in use: xerial framing, and one raw snappy block."""
+    """Decompress both forms that are in use: xerial framing, and one raw snappy block."""
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC or len(data) < len(_XERIAL_HEADER):
         return _unsnappy_block(data, 0, limit)
     parts: list[bytes] = []

@@ -126,7 +126,10 @@ class RecordCursor:
         return True
 
     def skip(self, count: int) -> bool:
-        """Step over `count` records and read only their sizes: `start` and `end` hold; False when there are fewer."""
+        """Step over `count` records and read only their sizes: of the fields only `start` and `end` are right then.
+
+        False when there are fewer records.
+        """
         while count > 0:
             if self.end >= self._limit:
                 return False

@@ -19,7 +19,8 @@ from aioprod.wire.buffer import Buffer
 __all__ = ["DECOMPRESSED_SIZE_MAX", "ControlType", "ParsedBatch", "ParsedRecord", "RecordReader", "parse_batches"]
 
 DECOMPRESSED_SIZE_MAX: Final = 128 * 1024 * 1024
-"""A broker's batches end at `message.max.bytes` (about 1 MB unless raised), compressed: room for a ratio of 128."""
+"""A broker's compressed batches end at `message.max.bytes`, about 1 MB unless that is raised. This leaves room for a
+ratio of 128."""
 
 _CONTROL_SIZE_MAX: Final = 64 * 1024
 """The records of a control batch, which brokers write: they are read where the batch is parsed, and are a few bytes."""

@@ -10,7 +10,8 @@ from aioprod.wire import memory
 __all__ = ["SpareBuffers"]
 
 _KEPT: Final = 4
-"""The keys and values of two tables: one that the user has, and one that is dropped when the next one comes."""
+"""So many buffers are kept: keys and values of two tables. The user has one of these, and drops the other when the next
+one comes."""
 
 
 class SpareBuffers:

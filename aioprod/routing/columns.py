@@ -35,7 +35,7 @@ from aioprod.routing.partitioners import (
 __all__ = ["HASH_PARTITIONERS", "Filling", "Partitions", "Rule", "arrays", "check_count", "partitions_of", "rule_of"]
 
 _PARTITIONS_MAX: Final = (1 << 31) - 1
-"""Of a topic: the protocol counts them in 32 bits with a sign."""
+"""The most partitions of a topic: the protocol counts them in 32 bits with a sign."""
 
 
 class Rule:

@@ -12,10 +12,11 @@ from typing import Final
 __all__ = ["StickyChoice"]
 
 TRIES_MAX: Final = 32
-"""Draws before the weights are summed up instead: enough unless nearly every partition is the fullest or excluded."""
+"""After so many draws the weights are summed up instead. That happens only if nearly every partition is the fullest one
+or excluded."""
 
 PARTITIONS_PER_SURVEY: Final = 64
-"""A look at all queues serves one choice for every so many partitions: its cost per choice has a bound."""
+"""One look at all queues serves one choice for each so many partitions, so that the cost of a choice has a bound."""
 
 _NO_QUEUES: Final[Mapping[int, int]] = MappingProxyType({})
 

@@ -65,7 +65,7 @@ class Call(Generic[T]):
         return self._future.cancel()
 
     def cancel(self) -> None:
-        """Cancel; if it has begun it ends soon, and `result` says how."""
+        """Cancel the call. If it has begun, it ends soon, and `result` says how."""
         if not self.withdraw() and self._loop is not None:
             with suppress(RuntimeError):  # The loop has ended, and each call with it.
                 self._loop.call_soon_threadsafe(self._cancel)

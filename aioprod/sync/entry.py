@@ -59,7 +59,7 @@ def new_entry(
     now: float,
     bound: int,
 ) -> Entry:
-    """Make an entry; compiled, without the call of a constructor, whose arguments would be objects."""
+    """Make an entry. Compiled, this calls no constructor, whose arguments would have to be objects."""
     entry = Entry.__new__(Entry)
     entry.topic = topic
     entry.key = key

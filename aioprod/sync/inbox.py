@@ -30,7 +30,8 @@ class Inbox:
     """The calls of all threads until the loop takes them, and the bytes of their records.
 
     `wake` is called, in the thread of the call, when the first call comes after `sleep`. `failed` is called in the loop
-    for a record that the accumulator does not take. What is here and what `budget` counts have its limit together.
+    for a record that the accumulator does not take. The limit of `budget` is for the records here and those that it
+    counts together.
 
     The lock is held for some instructions. Its own thread may take it again, as a handler of a signal may send records.
     """
@@ -202,9 +203,10 @@ class Inbox:
         return True
 
     def move(self, accumulator: Accumulator, most: int) -> Entry | Call[Any] | None:
-        """Append the next records, up to `most`; returns what is to be done before the others, None if nothing is.
+        """Append the next records, up to `most`; returns what has to be done before the others, None if nothing has to
+        be.
 
-        That is a call, or a record that found no room, or for which memory was reserved.
+        It is a call, a record that found no room, or one for which memory was reserved.
         """
         moved = records = 0
         stop: Entry | Call[Any] | None = None
@@ -279,5 +281,5 @@ class Inbox:
         return left
 
     def waiters(self) -> list[Any]:
-        """The waiters of the records, without the lock: after a fork, its owner may be a thread that is not here."""
+        """The waiters of the records. It takes no lock: after a fork a thread that does not exist here may hold it."""
         return [entry.waiter for entry in [*self._outgoing, *self._entries] if isinstance(entry, Entry)]

@@ -91,7 +91,7 @@ def _layout(run: Sequence[WireField]) -> struct.Struct:
 
 
 def _runs(fields: Sequence[WireField]) -> list[tuple[bool, list[WireField]]]:
-    """`fields` in order, as (fixed width?, neighbours that are alike)."""
+    """Runs of neighbouring `fields`, in order: whether they have a fixed width, and the fields."""
     return [(fixed, list(run)) for fixed, run in groupby(fields, _fixed_width)]
 
 

@@ -63,7 +63,7 @@ class _Uuid(Decoder):
 
 
 class _Sized(Decoder):
-    """What has a length before it, which may say null; `label` names the field in errors."""
+    """A value with a length before it, which may say null; `label` names the field in errors."""
 
     __slots__ = ("_compact", "_label", "_nullable")
 
@@ -150,7 +150,10 @@ class _Field:
 
 
 class _Struct(Decoder):
-    """The fields of a struct in their order; those without a fixed place, or without any, begin with their default."""
+    """The fields of a struct in their order.
+
+    Tagged fields, and those that the version does not have, begin with their default.
+    """
 
     __slots__ = ("_defaults", "_fields", "_flexible", "_kind", "_tagged")
 

@@ -16,10 +16,9 @@ cdef class FrameSplitter:
 
     @cython.locals(frame=bytearray)
     cpdef memoryview room(self)
-    @cython.locals(frame=bytearray)
+    @cython.locals(near="const unsigned char *", end=Py_ssize_t, position=Py_ssize_t, size=Py_ssize_t)
     cpdef list received(self, Py_ssize_t count)
-    @cython.locals(near="const unsigned char *", position=Py_ssize_t, size=Py_ssize_t)
-    cdef list _received_near(self, Py_ssize_t end)
+    cdef list _received_far(self, bytearray frame, Py_ssize_t count)
     cdef _begin(self, Py_ssize_t size, Py_ssize_t position, Py_ssize_t end)
     @cython.locals(view=memoryview, position=Py_ssize_t, count=Py_ssize_t)
     cpdef list feed(self, data)

@@ -49,8 +49,8 @@ _TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")
 class FrameSplitter:
     """Cuts a stream into frames. After an error the position is lost, and the connection must be closed.
 
-    The stream is received into `room()`: frames that are larger than `_NEAR_SIZE` come where they stay, all but their
-    beginning. Their memory grows with what has come, to twice of it at most.
+    The stream is received into `room()`: the bytes of a frame that is larger than `_NEAR_SIZE` are received where they
+    stay, but for its beginning. Their memory grows with what has come, to twice of it at most.
     """
 
     __slots__ = ("_filled", "_frame", "_near", "_near_end", "_size", "_size_max")
@@ -84,16 +84,9 @@ class FrameSplitter:
         Each has memory with no other user. Raises ProtocolError for a size below 0 or over the limit, which says so if
         the peer is not a Kafka broker.
         """
-        frame = self._frame
-        if frame is None:
-            return self._received_near(self._near_end + count)
-        self._filled += count
-        if self._filled < self._size:
-            return []
-        self._frame = None
-        return [memoryview(frame).toreadonly()]
-
-    def _received_near(self, end: int) -> list[memoryview]:
+        if self._frame is not None:
+            return self._received_far(self._frame, count)
+        end = self._near_end + count
         frames: list[memoryview] = []
         near = memory.first_byte(self._near)
         position = 0
@@ -112,6 +105,13 @@ class FrameSplitter:
         if self._near_end and position:
             self._near[: self._near_end] = self._near[position:end]
         return frames
+
+    def _received_far(self, frame: bytearray, count: int) -> list[memoryview]:
+        self._filled += count
+        if self._filled < self._size:
+            return []
+        self._frame = None
+        return [memoryview(frame).toreadonly()]
 
     def _begin(self, size: int, position: int, end: int) -> None:
         """A frame of `size` bytes begins with those from `position` to `end`; the others will come into its own."""

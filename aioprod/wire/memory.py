@@ -42,7 +42,7 @@ __all__ = [
 
 _HELD: Final = [bytearray()]
 _OF_LIST: Final = sys.getrefcount(_HELD[0])
-"""References to an object that only a list holds, where the argument is counted, too."""
+"""How many references an object has that only a list holds; the argument of the call is one of them."""
 
 _INT32: Final = struct.Struct("=i")
 _INT64: Final = struct.Struct("=q")

@@ -69,7 +69,7 @@ class Listener(ClientListener):
         self.errors.append(error)
         self._note("lost", link.node.id)
 
-    def link_data(self, link: BrokerLink) -> None:
+    def link_data(self, link: BrokerLink, now: float) -> None:
         self._note("data", link.node.id)
 
     def link_writable(self, link: BrokerLink) -> None:

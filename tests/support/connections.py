@@ -43,7 +43,7 @@ class Owner(ConnectionOwner):
         self.events.append("ready")
         self.ready.set()
 
-    def connection_data(self, connection: BrokerConnection) -> None:
+    def connection_data(self, connection: BrokerConnection, now: float) -> None:
         self.events.append("data")
         if self.bug is not None:
             raise self.bug

@@ -52,7 +52,7 @@ class Events(ClientListener):
         self.errors.append(error)
         self._note("lost")
 
-    def link_data(self, link: BrokerLink) -> None:
+    def link_data(self, link: BrokerLink, now: float) -> None:
         self._note("data")
 
     def link_writable(self, link: BrokerLink) -> None:

@@ -11,7 +11,7 @@ __all__ = ["responses"]
 
 def responses(connection: Connection, data: bytes, now: float) -> Iterator[tuple[Exchange, memoryview]]:
     """Each exchange that `data` completes, with the body of its response."""
-    received = connection.received(data, len(data), now)
-    while (exchange := received.next()) is not None:
+    connection.received(data, len(data), now)
+    while (exchange := connection.next_answered()) is not None:
         assert exchange.body is not None
         yield exchange, exchange.body

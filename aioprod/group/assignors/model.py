@@ -47,8 +47,8 @@ class Assignor(Protocol):
 
     For `Member` it may also have `cooperative`, True if members keep what they own while they rejoin and no partition
     is assigned to a member before its owner has revoked it (KIP-429), and a method `user_data(previous, generation)`:
-    bytes or None to add to the subscription, from the last assignment of this member (None: never any) and its
-    generation.
+    bytes or None to add to the subscription, from the last assignment of this member, None before the first one, and
+    its generation.
     """
 
     name: str
@@ -100,7 +100,9 @@ class Group:
         return sorted(self.members, key=order)
 
     def uses_racks(self, members: Sequence[str], partitions: Sequence[TopicPartition]) -> bool:
-        """Whether racks matter: members and replicas share some, which not every partition has replicas in."""
+        """Whether racks matter: members and replicas have some in common, and not every partition has a replica in each
+        of them.
+        """
         of_members = {rack for member in members if (rack := self.members[member].rack)}
         of_partitions = [self.racks.get(partition, frozenset()) for partition in partitions]
         everywhere = frozenset().union(*of_partitions)

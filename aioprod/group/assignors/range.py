@@ -1,4 +1,4 @@
-"""The range assignor; it matches racks first, where no member gets more or fewer partitions by that (KIP-881)."""
+"""The range assignor. It matches racks first, as far as that changes no member's number of partitions (KIP-881)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ __all__ = ["Leader", "encoded_assignment", "group_assignment", "is_cooperative",
 _logger = Logger("aioprod.group")
 
 _LARGE: Final = 500
-"""Members and partitions together from which on they are handled in a thread: that takes some milliseconds then."""
+"""From so many members and partitions together on a thread does the work, as it takes some milliseconds."""
 
 
 def is_cooperative(assignor: Assignor) -> bool:
@@ -69,7 +69,7 @@ def encoded_assignment(
 ) -> dict[str, bytes]:
     """The assignment of the group as SyncGroup has it.
 
-    Raises UsageError for an assignor that fails or invents members, and AioprodErrors of the assignor as they are.
+    Raises UsageError for an assignor that fails or invents members, and an AioprodError of the assignor as it is.
     """
     try:
         assignment = group_assignment(assignor, members, topics)

@@ -42,7 +42,7 @@ _JOIN_GRACE_S: Final = 5.0
 """The time that the response to JoinGroup may take beyond the rebalance timeout, as in Java."""
 
 _JOINS_AT_ONCE: Final = 5
-"""JoinGroup requests without a heartbeat between them, after which the next ones wait for a backoff."""
+"""After so many JoinGroup requests without a heartbeat between them the next one waits for a backoff."""
 
 _NO_HEARTBEATS: Final = frozenset({State.JOINING, State.COMPLETING_REBALANCE, State.LEAVING, State.LEFT})
 """States without heartbeats: the coordinator takes a member with a pending JoinGroup or SyncGroup for alive."""
@@ -392,7 +392,7 @@ class ClassicMembership:
         self._poll_deadline = now + self._config.max_poll_interval_ms / 1000
 
     def leave(self, now: float) -> None:
-        """Revoke all partitions and leave; during a rebalance after its end, or at the second call."""
+        """Revoke all partitions and leave. During a rebalance it leaves when that has ended, or at the second call."""
         if self._has_join_pending and not self._is_leaving:
             self._is_leaving = True
             return

@@ -45,7 +45,10 @@ def join_request(
     owned: frozenset[TopicPartition],
     last: tuple[Sequence[TopicPartition] | None, int],
 ) -> Request[JoinGroupResponse] | ByVersion[JoinGroupResponse]:
-    """JoinGroup with one subscription per assignor; `last` is the last assignment (None: never one), its generation."""
+    """JoinGroup with one subscription per assignor.
+
+    `last` is this member's last assignment, None before the first one, and its generation.
+    """
     protocols = []
     for assignor in assignors:
         subscription = Subscription(

@@ -125,7 +125,10 @@ class ConsumerMembership:
 
     @property
     def is_rebalancing(self) -> bool:
-        """Only while it joins: a member can commit with its epoch at any time, also while it reconciles."""
+        """Whether it joins and can't commit yet.
+
+        With its epoch a member can commit at any time, also while it reconciles.
+        """
         return self.state is State.JOINING
 
     @property
@@ -227,7 +230,7 @@ class ConsumerMembership:
 
     @property
     def heartbeat_at(self) -> float:
-        """The time of the next heartbeat, also of those that join and leave, or the end of max.poll.interval.ms."""
+        """The time of the next heartbeat (joining and leaving ones included), or the end of max.poll.interval.ms."""
         if self.state in (State.JOINING, State.MEMBER):
             return min(self._next_heartbeat_at, self._poll_deadline)
         is_due = self.state is State.STALE or (self.state is State.PREPARING_TO_LEAVE and self._epoch > _JOIN_EPOCH)

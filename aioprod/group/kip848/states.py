@@ -77,7 +77,7 @@ class Meaning(Enum):
 
 _C: Final = ErrorCode
 _FENCED: Final = frozenset({_C.FENCED_MEMBER_EPOCH, _C.UNKNOWN_MEMBER_ID, _C.GROUP_ID_NOT_FOUND})
-"""The last comes when the coordinator has forgotten the group together with its members."""
+"""The coordinator sends the last of them when it has forgotten the group together with its members."""
 
 
 def meaning_of(code: ErrorCode | int, *, joins: bool) -> Meaning:

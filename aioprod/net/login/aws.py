@@ -27,7 +27,7 @@ _EXPIRED_HINT: Final = "They had expired when they came: check the clock of this
 
 
 class AwsCredentials:
-    """The credentials of one client, cached; botocore refreshes temporary ones from 15 minutes before their end on.
+    """The cached credentials of one client. Botocore refreshes temporary ones, from 15 minutes before their end on.
 
     A new session for each log-in would be another principal for the brokers where a role is assumed, and they reject
     that in a re-authentication.

@@ -99,7 +99,7 @@ class LoginSession:
             renewed.set_result(None)
 
     def has_lapsed(self, now: float) -> bool:
-        """Whether the connection must re-authenticate before the next request, and does not do so yet."""
+        """Whether the connection must re-authenticate before the next request, and has not begun to."""
         return self.ends <= now and math.isinf(self._renew_at) and not self._renewing
 
     def resume(self, now: float) -> None:

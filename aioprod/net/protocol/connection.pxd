@@ -25,7 +25,9 @@ cdef class Connection:
     cdef bytes _header_end, _flexible_end
     cdef tuple _software
     cdef double _timeout_s
-    cdef FrameSplitter _splitter
+    cdef readonly FrameSplitter splitter
+    cdef list _frames
+    cdef double _now
     cdef public int _correlation_id
     cdef int _first_id
     cdef Py_ssize_t _frame_size_max
@@ -36,19 +38,7 @@ cdef class Connection:
         self, kind, int version, bint flexible, Py_ssize_t size, double now, complete, timeout_s=*,
         bint expect_response=*,
     )
-    cpdef memoryview room(self)
-    cpdef Responses received(self, bytes data, Py_ssize_t count, double now)
-    @cython.locals(exchange=Exchange, correlation_id=int, body=memoryview)
-    cpdef Exchange match(self, memoryview frame)
-    cpdef answered(self, Exchange exchange, double now)
-
-
-@cython.final
-cdef class Responses:
-    cdef Connection _connection
-    cdef list _frames
-    cdef Py_ssize_t _at
-    cdef double _now
-
-    @cython.locals(connection=Connection, exchange=Exchange)
-    cpdef Exchange next(self)
+    cpdef void received(self, bytes data, Py_ssize_t count, double now) except *
+    @cython.locals(exchange=Exchange, correlation_id=int, body=memoryview, frame=memoryview)
+    cpdef Exchange next_answered(self)
+    cdef _answered(self, Exchange exchange, memoryview body, double now)

@@ -1,8 +1,8 @@
 """One connection to a broker without its socket: start-up, requests, answers in order, deadlines, throttling.
 
-The owner of the socket calls `open` and writes what `take_output` gives, feeds what comes in to `receive` and
-completes what it yields, and calls `close` when the socket is gone. Every error that concerns the connection is
-composed here, so that it names the peer and says what the peer did.
+The owner of the socket calls `open` and writes what `take_output` gives, feeds what comes in to `received` and
+completes what `next_answered` gives, and calls `close` when the socket is gone. Every error that concerns the
+connection is composed here, so that it names the peer and says what the peer did.
 
     NEW --open--> NEGOTIATING --answer to ApiVersions--> READY
     NEGOTIATING --answer to ApiVersions, with a log-in--> AUTHENTICATING --accepted--> READY
@@ -36,7 +36,7 @@ from aioprod.wire.schema import AnyRequest
 if TYPE_CHECKING:
     from aioprod.net.protocol.login import Login
 
-__all__ = ["Complete", "Connection", "Exchange", "Phase", "Responses"]
+__all__ = ["Complete", "Connection", "Exchange", "Phase"]
 
 Complete: TypeAlias = "Callable[[Buffer | None, AioprodError | None], object]"
 """Called once with (body of the answer, None) or (None, why there is none)."""
@@ -77,9 +77,10 @@ _THROTTLES_CLIENT_FROM: Final = {
     "EndTxn": 1,
     "TxnOffsetCommit": 1,
 }
-"""First version of a request whose throttle time the client has to wait itself: the broker answers first (KIP-219).
+"""The first version of a request in which the client itself waits the throttle time, as the broker answers at once
+(KIP-219).
 
-Before it the broker held back the answer for that time, and the number is only for information.
+In older versions the broker holds back its answer for that time, and the number is for information only.
 """
 
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
@@ -133,10 +134,11 @@ class Connection:
         "_first_id",
         "_flexible_end",
         "_frame_size_max",
+        "_frames",
         "_header_end",
+        "_now",
         "_output",
         "_software",
-        "_splitter",
         "_timeout_s",
         "error",
         "exchanges",
@@ -147,6 +149,7 @@ class Connection:
         "peer",
         "phase",
         "protocol",
+        "splitter",
         "throttled_until",
         "versions",
     )
@@ -188,7 +191,11 @@ class Connection:
         self._software = (software_name, software_version)
         self._timeout_s = request_timeout_s
         self._frame_size_max = frame_size_max
-        self._splitter = FrameSplitter(min(frame_size_max, START_FRAME_MAX))
+        self.splitter = FrameSplitter(min(frame_size_max, START_FRAME_MAX))
+        """Has the room for the next bytes of the stream."""
+        self._frames: list[memoryview] = []
+        """Those that have come and were not taken, the last one first."""
+        self._now = 0.0
         self._correlation_id = 0
         self._first_id = 0
         self._output = b""
@@ -220,7 +227,7 @@ class Connection:
             self.last_used = used
 
     def _negotiate(self, exchange: Exchange, body: memoryview, now: float) -> None:
-        """Read the answer to ApiVersions; a broker that lacks the version gets it again in one it has (KIP-511)."""
+        """Read the answer to ApiVersions; a broker that lacks the version is asked again in one it has (KIP-511)."""
         try:
             answer = decode_api_versions(exchange.version, body)
         except ProtocolError as fault:
@@ -274,12 +281,10 @@ class Connection:
     def _accepted(self) -> None:
         """Requests may be sent, whose answers may be large."""
         self.phase = Phase.READY
-        self._splitter.limit(self._frame_size_max)
+        self.splitter.limit(self._frame_size_max)
 
-    def answered(self, exchange: Exchange, now: float) -> None:
+    def _answered(self, exchange: Exchange, body: memoryview, now: float) -> None:
         """Read the answer to one of our own requests; raises BrokerError when the broker rejects the start-up."""
-        body = exchange.body
-        assert body is not None
         if len(body) > START_FRAME_MAX:
             raise self.fault(f"it answered {exchange.kind.NAME} with {len(body)} bytes")
         if exchange.kind is ApiVersionsRequest:
@@ -315,38 +320,45 @@ class Connection:
         end = self._flexible_end if flexible else self._header_end
         return request_head(size, kind.API_KEY, version, correlation_id, end)
 
-    def room(self) -> memoryview:
-        """Where the next bytes of the stream are to be received, before `received`."""
-        return self._splitter.room()
-
-    def received(self, data: bytes | None, count: int, now: float) -> Responses:
-        """The answers that `count` bytes complete, to be read one after the other; without `data` they are in `room()`.
+    def received(self, data: bytes | None, count: int, now: float) -> None:
+        """`count` bytes have come, which `next_answered` takes; without `data` they are in the room of `splitter`.
 
         Raises ProtocolError for bytes that no Kafka broker sends. The connection must be aborted then.
         """
+        self._now = now
         if self.phase is not _RENEWING:
             self.last_used = now
         try:
-            frames = self._splitter.received(count) if data is None else self._splitter.feed(data)
+            self._frames = self.splitter.received(count) if data is None else self.splitter.feed(data)
         except ProtocolError as fault:
             hint = self._hint() if self.phase is Phase.NEGOTIATING else None
             raise ProtocolError(fault.message.replace("The peer", self.peer, 1), hint=fault.hint or hint) from fault
-        return Responses(self, frames, now)
+        self._frames.reverse()
 
-    def match(self, frame: memoryview) -> Exchange:
-        """The exchange that a frame answers, with the body; raises ProtocolError."""
-        if not self.exchanges:
-            raise self.fault("it sent bytes without a request")
-        exchange = self.exchanges[0]
-        try:
-            correlation_id, body = decode_response_header(exchange.kind.RESPONSE, exchange.version, frame)
-        except ProtocolError as fault:
-            raise self.fault(fault.message) from fault
-        if correlation_id != exchange.correlation_id:
-            raise self.fault(f"it answered request {correlation_id} where {exchange.correlation_id} is next")
-        self.exchanges.popleft()
-        exchange.body = body
-        return exchange
+    def next_answered(self) -> Exchange | None:
+        """The next exchange that the bytes just received answer, with the body; None after the last one.
+
+        Those of the connection itself are handled on the way. Raises ProtocolError for bytes that no Kafka broker sends
+        at this point, BrokerError when the broker rejects the start-up. The connection must be aborted then.
+        """
+        while self._frames:
+            frame = self._frames.pop()
+            if not self.exchanges:
+                raise self.fault("it sent bytes without a request")
+            exchange = self.exchanges[0]
+            try:
+                correlation_id, body = decode_response_header(exchange.kind.RESPONSE, exchange.version, frame)
+            except ProtocolError as fault:
+                raise self.fault(fault.message) from fault
+            if correlation_id != exchange.correlation_id:
+                raise self.fault(f"it answered request {correlation_id} where {exchange.correlation_id} is next")
+            self.exchanges.popleft()
+            exchange.body = body
+            if exchange.complete is not None:
+                self.last_used = self._now
+                return exchange
+            self._answered(exchange, body, self._now)
+        return None
 
     def fault(self, what: str) -> ProtocolError:
         """The error for a peer that said what no broker says."""
@@ -402,7 +414,10 @@ class Connection:
         return None
 
     def close(self, cause: BaseException | None) -> tuple[AioprodError, list[Exchange]]:
-        """The socket is gone, `cause` is what the system says: why it ended, and the exchanges that get no answer."""
+        """The socket is gone, for the `cause` that the system gives.
+
+        Returns why it ended, and the exchanges that get no answer.
+        """
         if self.error is None:
             self.error = self._lost(None if cause is None else getattr(cause, "strerror", None) or repr(cause))
             self.error.__cause__ = cause
@@ -435,32 +450,3 @@ class Connection:
 
     def _hint(self) -> str:
         return f"Check host and port: a Kafka listener with security.protocol {self.protocol} is needed."
-
-
-class Responses:
-    """The answers in one chunk of bytes."""
-
-    __slots__ = ("_at", "_connection", "_frames", "_now")
-
-    def __init__(self, connection: Connection, frames: list[memoryview], now: float) -> None:
-        self._connection = connection
-        self._frames = frames
-        self._now = now
-        self._at = 0
-
-    def next(self) -> Exchange | None:
-        """The next exchange that is answered, with the body; None after the last one.
-
-        Those of the connection itself are handled on the way. Raises ProtocolError for bytes that no Kafka broker sends
-        at this point, BrokerError when the broker rejects the start-up. The connection must be aborted then.
-        """
-        connection = self._connection
-        while self._at < len(self._frames):
-            frame = self._frames[self._at]
-            self._at += 1
-            exchange = connection.match(frame)
-            if exchange.complete is not None:
-                connection.last_used = self._now
-                return exchange
-            connection.answered(exchange, self._now)
-        return None

@@ -49,7 +49,7 @@ class Tls:
     """Where our own certificate comes from."""
 
     def failure(self, error: Exception, address: str) -> TlsError:
-        """The error for a connection to `address` that ended in its handshake, or later by an error of OpenSSL."""
+        """The error for a connection to `address` that ended in its handshake, or by an error of OpenSSL after it."""
         # An SSLError is an OSError too, whose number is not one of the system's.
         if isinstance(error, ssl.SSLError):
             return tls_failure(error, address, self)

@@ -52,7 +52,10 @@ def trust_store(config: SecurityConfig) -> TrustStore | None:
 
 
 def key_store(config: SecurityConfig) -> KeyStore | None:
-    """The key and the certificates that the settings name, None for none. Raises ConfigError if they can't be used."""
+    """The key and the certificates that the settings name, None where they name none.
+
+    Raises ConfigError if they can't be used.
+    """
     path = config.ssl_keystore_location
     if path is None:
         if config.ssl_keystore_key is None:

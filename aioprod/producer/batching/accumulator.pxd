@@ -7,10 +7,10 @@ from aioprod.producer.batching.partition cimport BrokerQueue, Partition, Topic
 from aioprod.producer.batching.buffer_pool cimport BufferPool
 from aioprod.producer.batching.sequences cimport Sequences
 from aioprod.records.builder cimport RecordBatchBuilder
-from aioprod.records.bounds cimport loose_bound, record_size_bound
+from aioprod.records.bounds cimport record_size_bound
 
 
-cdef Py_ssize_t SMALLEST_RECORD
+cdef Py_ssize_t LOOSE_OVERHEAD, SMALLEST_RECORD
 cdef double TOUCH_S
 
 
@@ -43,7 +43,7 @@ cdef class Accumulator:
     @cython.locals(topic=Topic)
     cpdef Topic topic(self, name, double now)
     cpdef void check_size(self, Topic topic, Py_ssize_t bound) except *
-    @cython.locals(is_sticky=bint, index=int, chosen=Partition, batch=Batch, size=Py_ssize_t)
+    @cython.locals(choice=PartitionChoice, is_sticky=bint, index=int, chosen=Partition, batch=Batch, size=Py_ssize_t)
     cpdef Batch put(
         self, Topic topic, bytes key, bytes value, bytes headers, int partition, long long timestamp, double now,
         Py_ssize_t bound,

@@ -186,7 +186,7 @@ class BulkColumns:
             index = -1
             if self._partition is not None and self._partition.find(row):
                 index = choice.explicit(topic, self._partition.value)
-            elif not choice.is_sticky(key_size >= 0, -1):
+            elif not (choice.keyed_is_sticky if key_size >= 0 else choice.is_built_in):
                 if key is not None and choice.is_built_in:
                     index = choice.by_key(topic, key.data, key.start, key_size)
                 else:
@@ -269,7 +269,7 @@ class BulkColumns:
     def _append_keyed_run(self, accumulator: Accumulator, topic: Topic, now: float) -> bool:
         """The same for rows with keys, which go to several partitions."""
         choice = accumulator.choice
-        is_sticky = choice.is_sticky(True, -1)
+        is_sticky = choice.keyed_is_sticky
         sticky = topic.sticky.partition
         partitions = topic.partitions
         key = self._key

@@ -130,7 +130,7 @@ class BulkValues:
         places = self.places
         key = None
         in_runs = self.keys is None and accumulator.fitting_is_enough
-        in_runs = in_runs and accumulator.choice.is_sticky(False, self.partition)
+        in_runs = in_runs and self.partition < 0 and accumulator.choice.is_built_in
         in_keyed_runs = self.keys is not None and self.partition < 0 and accumulator.fitting_is_enough
         in_keyed_runs = in_keyed_runs and accumulator.choice.is_built_in
         while self.at < stop:
@@ -197,7 +197,7 @@ class BulkValues:
     def _append_keyed_run(self, accumulator: Accumulator, topic: Topic, left: int, now: float) -> int:
         """Append plain values to the open batches of the partitions of their keys; the same result."""
         choice = accumulator.choice
-        is_sticky = choice.is_sticky(True, -1)
+        is_sticky = choice.keyed_is_sticky
         sticky = topic.sticky.partition
         partitions = topic.partitions
         keys = self.keys

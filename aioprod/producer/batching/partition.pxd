@@ -18,7 +18,6 @@ cdef class BrokerQueue:
     cdef public bint scheduled
 
     cpdef void schedule(self) except *
-    cpdef void linger(self, Batch batch, double due) except *
     @cython.locals(due=double, batch=Batch)
     cpdef double next_due(self) except -1
     cpdef bint has_work(self) except -1
@@ -38,7 +37,7 @@ cdef class Partition:
 
     @cython.locals(at_most=int)
     cpdef bint muted(self, double now) except -1
-    @cython.locals(queue=BrokerQueue, head=Batch)
+    @cython.locals(queue=BrokerQueue, head=Batch, open_batch=Batch)
     cpdef void enlist(self, double now, double linger_s) except *
     @cython.locals(at=Py_ssize_t, before=Batch)
     cpdef void enqueue(self, Batch batch) except *

@@ -59,10 +59,6 @@ class BrokerQueue:
             self.wake(self)
             self.scheduled = True
 
-    def linger(self, batch: Batch, due: float) -> None:
-        """Remember that an open batch must leave at `due`."""
-        heappush(self.lingering, (due, batch.serial, batch))
-
     def next_due(self) -> float:
         """When the first open batch has lingered long enough, in monotonic seconds; infinite when no batch lingers."""
         while self.lingering:
@@ -157,8 +153,8 @@ class Partition:
 
     def enlist(self, now: float, linger_s: float) -> None:
         """Enter the broker's lists as far as there is something to send and sending is allowed."""
-        queue = self.queue
-        if queue is None or self.muted(now):
+        queue, open_batch = self.queue, self.open
+        if queue is None or (open_batch is None and not self.queued) or self.muted(now):
             return
         if self.queued:
             head = self.queued[0]
@@ -168,9 +164,9 @@ class Partition:
                 queue.unfinished.pop(self, None)
                 queue.ready.append(self)
                 queue.schedule()
-        elif self.open is not None and self not in queue.unfinished:
+        elif open_batch is not None and self not in queue.unfinished:
             queue.unfinished[self] = None
-            queue.linger(self.open, self.open.created + linger_s)
+            heappush(queue.lingering, (open_batch.created + linger_s, open_batch.serial, open_batch))
             queue.schedule()
 
     def delist(self) -> None:
@@ -193,7 +189,8 @@ class Partition:
         """Close the open batch: it takes no more records and may leave."""
         batch = self.open
         if batch is not None:
-            self.enqueue(batch)
+            self.queued.append(batch)  # The open batch is the youngest.
+            batch.state = QUEUED
             self.open = None
             if self.queue is not None:
                 self.queue.unfinished.pop(self, None)

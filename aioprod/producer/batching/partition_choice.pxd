@@ -8,11 +8,9 @@ from aioprod.routing.hashes cimport murmur2_of
 @cython.final
 cdef class PartitionChoice:
     cdef object _partitioner, _on_new_batch, _metadata, _finish, _raised
-    cdef bint _ignore_keys
-    cdef readonly bint is_built_in
+    cdef readonly bint is_built_in, keyed_is_sticky
     cdef readonly Py_ssize_t full_position
 
-    cpdef bint is_sticky(self, bint has_key, int partition) except -1
     cpdef int choose(self, Topic topic, bytes key, bytes value, int partition, Py_ssize_t bound, double now) except -1
     cpdef int explicit(self, Topic topic, long long partition) except -1
     cdef int by_key(self, Topic topic, const unsigned char *key, Py_ssize_t start, Py_ssize_t size) noexcept

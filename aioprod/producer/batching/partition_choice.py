@@ -21,19 +21,18 @@ class PartitionChoice:
     `full_position` is the end of a batch buffer at its full size: if a record may not fit, a partitioner's
     `on_new_batch` is called, and then its `partition` again. Before that `finish` is called with the partition and the
     time: the batch there takes no more records, whatever partition the record goes to, or it would linger although the
-    partitioner left it. `raised` is called with what a partitioner raises. `is_built_in`: there is no partitioner
-    object.
+    partitioner left it. `raised` is called with what a partitioner raises.
     """
 
     __slots__ = (
         "_finish",
-        "_ignore_keys",
         "_metadata",
         "_on_new_batch",
         "_partitioner",
         "_raised",
         "full_position",
         "is_built_in",
+        "keyed_is_sticky",
     )
 
     def __init__(
@@ -49,15 +48,13 @@ class PartitionChoice:
         self._partitioner = partitioner
         self._on_new_batch = getattr(partitioner, "on_new_batch", None)
         self._metadata = metadata
-        self._ignore_keys = ignore_keys
         self.full_position = full_position
         self._finish = finish
         self._raised = raised
         self.is_built_in = partitioner is None
-
-    def is_sticky(self, has_key: bool, partition: int) -> bool:
-        """Whether the record goes wherever the topic's sticky choice points."""
-        return partition < 0 and self.is_built_in and (not has_key or self._ignore_keys)
+        """There is no partitioner object: records without key go where the topic's sticky choice points."""
+        self.keyed_is_sticky = ignore_keys and partitioner is None
+        """So do records with a key."""
 
     def choose(
         self, topic: Topic, key: bytes | None, value: bytes | None, partition: int, bound: int, now: float

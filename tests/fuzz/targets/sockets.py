@@ -72,9 +72,9 @@ class Owner(ConnectionOwner):
         assert not connection.closed
 
     def connection_ready(self, connection: BrokerConnection) -> None:
-        self.connection_data(connection)
+        self.connection_data(connection, 0.0)
 
-    def connection_data(self, connection: BrokerConnection) -> None:
+    def connection_data(self, connection: BrokerConnection, now: float) -> None:
         while not connection.closed and connection.in_flight < AHEAD:
             request = REQUESTS_SENT[len(self.futures) % len(REQUESTS_SENT)]
             if not connection.versions.supports(type(request)):

@@ -102,7 +102,8 @@ def feed(parts: list[bytes], is_new: bool) -> Received:
     state.open(0.0)
     sent_count = 1
     if not is_new:
-        assert state.received(GREETING, len(GREETING), 0.0).next() is None
+        state.received(GREETING, len(GREETING), 0.0)
+        assert state.next_answered() is None
         assert state.phase is Phase.READY
         for _ in range(AHEAD):
             send(state, sent_count)
@@ -111,8 +112,8 @@ def feed(parts: list[bytes], is_new: bool) -> Received:
     error: Exception | None = None
     try:
         for part in parts:
-            responses = state.received(part, len(part), 1.0)
-            while (exchange := responses.next()) is not None:
+            state.received(part, len(part), 1.0)
+            while (exchange := state.next_answered()) is not None:
                 assert exchange.correlation_id == len(answers) + 2
                 assert exchange.body is not None
                 answers.append((exchange.correlation_id, bytes(exchange.body)))

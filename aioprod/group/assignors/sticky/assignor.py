@@ -17,11 +17,11 @@ __all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
 class StickyAssignor:
     """As even as possible, then as few moves as possible (KIP-54, KIP-341).
 
-    A partition that two members claim goes to the claim of the newer generation; two claims of one generation both
-    lose. The results are those of Java 4.3 but for three flaws, which are not copied: Java keeps partitions that no
-    longer exist, and then assigns others twice or fails; it may assign partitions to a member without topics; and while
-    it balances it returns partitions to their owner of an older generation, even if that has unsubscribed from the
-    topic.
+    A partition that two members claim stays with the claim of the newer generation. Of two claims of one generation
+    neither counts. The results are those of Java 4.3 but for three flaws, which are not copied: Java keeps partitions
+    that no longer exist, and then assigns others twice or fails; it may assign partitions to a member without topics;
+    and while it balances it returns partitions to their owner of an older generation, even if that has unsubscribed
+    from the topic.
     """
 
     name = "sticky"

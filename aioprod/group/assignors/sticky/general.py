@@ -90,7 +90,9 @@ class General:
         return has_moved
 
     def _better_owner(self, tp: TopicPartition) -> str | None:
-        """The member that had it in an older generation, else the least loaded one; None if neither has less."""
+        """The member that had the partition in an older generation, else the least loaded one; None if it has no lower
+        load.
+        """
         load_max = len(self._assigned[self._owner[tp]]) - 2
         former = self._former.get(tp)
         if (
