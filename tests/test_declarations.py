@@ -38,12 +38,14 @@ def inherited(name: str) -> set[str]:
 
 
 def attributes(defined: ast.ClassDef) -> set[str]:
-    """What is in `__slots__`, and what methods assign to `self`."""
+    """What is in `__slots__`, what a mixin annotates for the class that sets it, and what methods assign to `self`."""
     found: set[str] = set()
     for statement in defined.body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__slots__":
             slots = ast.literal_eval(statement.value)
             found.update([slots] if isinstance(slots, str) else slots)
+        elif isinstance(statement, ast.AnnAssign) and statement.value is None:
+            found.add(ast.unparse(statement.target))
     for node in ast.walk(defined):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
             found.add(node.attr)

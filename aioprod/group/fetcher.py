@@ -149,9 +149,7 @@ class Fetcher:
 
     @property
     def lag(self) -> dict[TopicPartition, int | None]:
-        """How far each position is behind the log end of the last response, in offsets; None where one of them is not
-        known yet.
-        """
+        """The offsets between each position and the log end of the last response; None while one of them is unknown."""
         positions = self.positions
         return {
             tp: max(0, self._ends[tp] - positions[tp]) if tp in self._ends and tp in positions else None

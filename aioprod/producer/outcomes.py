@@ -30,7 +30,7 @@ from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.lifecycle import complete, land, reevaluate, requeue
 from aioprod.producer.batching.produce import FIRST_WITH_TOPIC_IDS
-from aioprod.producer.batching.retry import AMBIGUOUS, Verdict, failure_family, judge
+from aioprod.producer.batching.retry import AMBIGUOUS, Verdict, failure_family, judge, waits_to_join
 from aioprod.producer.batching.splitting import set_apart, split
 from aioprod.producer.batching.states import IN_FLIGHT
 from aioprod.producer.completions import Completions
@@ -46,12 +46,6 @@ from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode
 
 __all__ = ["FAILED_PER_TURN", "Outcomes"]
-
-_OUT_OF_SEQUENCE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
-
-_NOT_JOINED: Final = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS)
-"""The codes for the first batch of a partition in a transaction while its coordinator is busy: with the transaction
-before, or with the first batch of another process in the same transaction. They do not mean missing replicas."""
 
 _COMPLETION_SHARE: Final = 0.2
 """The share of the usual backoff for a retry while the transaction before is being completed."""
@@ -175,11 +169,7 @@ class Outcomes:
 
     def _judge(self, batch: Batch, answer: PartitionProduceResponse, endpoints: Mapping[int, Node], now: float) -> None:
         code = ErrorCode.of(answer.error_code)
-        verdict = judge(batch, code, self._settings.retries)
-        if self._settings.transactional and code in _NOT_JOINED and not batch.partition.is_established:
-            verdict = Verdict.RETRY
-        if code in _OUT_OF_SEQUENCE and batch.base_sequence >= 0:
-            verdict = self._out_of_sequence(batch)
+        verdict = judge(batch, code, self._settings.retries, self._accumulator.sequences)
         if verdict is Verdict.DELIVERED:
             offset = answer.base_offset if code == ErrorCode.NONE else -1
             self._deliver(batch, offset, answer.log_append_time_ms, now)
@@ -196,15 +186,6 @@ class Outcomes:
             self._retry(batch, now)
             return
         self._fail_rejected(batch, answer, now)
-
-    def _out_of_sequence(self, batch: Batch) -> Verdict:
-        """Retry after the batch that fills the gap before it or, if none does, in a new epoch."""
-        sequences = self._accumulator.sequences
-        assert sequences is not None
-        if sequences.is_forgotten(batch):
-            return Verdict.FAIL
-        is_gap = sequences.out_of_sequence(batch)
-        return Verdict.FAIL if is_gap and self._settings.transactional else Verdict.RETRY
 
     def _may_split(self, batch: Batch) -> bool:
         """Whether its parts can't be duplicates: brokers recognize a batch that they have stored, but not its parts."""
@@ -316,7 +297,7 @@ class Outcomes:
         has_moved = leader is not None and leader.node_id != batch.broker and not batch.was_redirected
         batch.was_redirected = batch.was_redirected or has_moved
         delay_s = 0.0 if has_moved or is_orphan else self._backoff(batch.attempts - 1)
-        if self._settings.transactional and batch.code in _NOT_JOINED and not batch.partition.is_established:
+        if self._settings.transactional and waits_to_join(batch, batch.code):
             delay_s = self._rules.join_pause_s(batch.attempts - 1)
         elif batch.code == ErrorCode.CONCURRENT_TRANSACTIONS:
             delay_s *= _COMPLETION_SHARE

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from aioprod.testing.kafka.settings import PORTS
+from aioprod.testing.kafka.broker_properties import PORTS
 from aioprod.testing.simulation.loop import SimulatedLoop
 
 __all__ = ["close_server", "listen"]

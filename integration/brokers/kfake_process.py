@@ -15,8 +15,8 @@ from aioprod.errors import AioprodError
 from aioprod.testing import TcpProxy
 from aioprod.testing.errors import KafkaStartError
 from aioprod.testing.kafka import rpc
+from aioprod.testing.kafka.broker_properties import HOST, free_ports
 from aioprod.testing.kafka.cache import cache_folder, log_progress, once
-from aioprod.testing.kafka.settings import HOST, free_ports
 from integration.brokers.broker import NotRunError
 
 __all__ = ["kfake"]

@@ -15,8 +15,8 @@ from aioprod.errors import AioprodError
 from aioprod.testing import TcpProxy
 from aioprod.testing.errors import KafkaStartError
 from aioprod.testing.kafka import jars, rpc
+from aioprod.testing.kafka.broker_properties import HOST, free_ports, properties_text
 from aioprod.testing.kafka.reaper import Reaper
-from aioprod.testing.kafka.settings import HOST, free_ports, properties_text
 from integration.brokers.broker import Release, release_of
 
 __all__ = ["with_zookeeper"]

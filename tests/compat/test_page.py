@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from aioprod.compat.aiokafka import AIOKafkaProducer, errors, own_errors
-from aioprod.compat.aiokafka.settings import DEFAULTS, NO_MEANING
+from aioprod.compat.aiokafka.options import DEFAULTS, NO_MEANING
 from tests.support.aiokafka_pairs import BEHAVIOURS
 from tests.support.faststream_app import WAYS
 

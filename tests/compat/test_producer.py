@@ -27,7 +27,7 @@ from aiokafka.errors import (
 from aiokafka.partitioner import DefaultPartitioner as TheirDefault
 from aiokafka.structs import TopicPartition as TheirPlace
 
-from aioprod.compat.aiokafka import AIOKafkaProducer, TopicPartition, install, settings
+from aioprod.compat.aiokafka import AIOKafkaProducer, TopicPartition, install, options
 from aioprod.compat.aiokafka.deliveries import BatchDelivery
 from aioprod.errors import (
     AioprodError,
@@ -127,9 +127,9 @@ async def test_a_batch_with_a_record_that_is_too_large_is_not_sent_in_part() -> 
 
 
 async def test_a_batch_takes_the_bytes_that_it_has_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "_BUFFER_MEMORY", 40_000)
-    options: Any = {"max_batch_size": 20_000, "max_request_size": 20_000}
-    async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, **options) as producer:
+    monkeypatch.setattr(options, "_BUFFER_MEMORY", 40_000)
+    small: Any = {"max_batch_size": 20_000, "max_request_size": 20_000}
+    async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, **small) as producer:
         brokers.create_topic("orders")
         batch = producer.create_batch()
         while batch.append(timestamp=1, key=None, value=b"") is not None:

@@ -102,8 +102,8 @@ _ALL = (
     ),
     Mutation(
         "out of sequence is always fatal",
-        "aioprod.producer.outcomes",
-        "return Verdict.FAIL if is_gap and self._settings.transactional else Verdict.RETRY",
+        "aioprod.producer.batching.retry",
+        "return Verdict.FAIL if is_gap and sequences.transactional else Verdict.RETRY",
         "return Verdict.FAIL",
     ),
     Mutation(

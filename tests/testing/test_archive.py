@@ -9,8 +9,8 @@ import pytest
 
 from aioprod.testing.kafka.archive import archive_folder, class_archive
 from aioprod.testing.kafka.backends import LocalBackend, Plan
+from aioprod.testing.kafka.broker_properties import Ports
 from aioprod.testing.kafka.local import LocalNode
-from aioprod.testing.kafka.settings import Ports
 
 Java = Callable[[str], Path]
 

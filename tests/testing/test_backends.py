@@ -12,8 +12,8 @@ import pytest
 from aioprod.errors import ConfigError
 from aioprod.testing import KafkaStartError, KafkaUnavailableError
 from aioprod.testing.kafka.backends import DockerBackend, LocalBackend, Plan, choose_backend
+from aioprod.testing.kafka.broker_properties import Ports
 from aioprod.testing.kafka.docker import docker_problem, image_name
-from aioprod.testing.kafka.settings import Ports
 from tests.support.maven_repository import MavenRepository
 
 PLAN = Plan({1: Ports(1001, 1002, 1003)}, {1: 1001}, {"broker.rack": "a"}, cluster_id="cluster")

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from aioprod.testing.kafka.settings import PORTS
+from aioprod.testing.kafka.broker_properties import PORTS
 from aioprod.testing.listening import close_server, listen
 
 

@@ -13,8 +13,8 @@ from aioprod.compat.aiokafka import errors
 from aioprod.compat.aiokafka.batch import BatchBuilder, in_bytes, in_milliseconds, plain
 from aioprod.compat.aiokafka.client import ClientView, ClusterView
 from aioprod.compat.aiokafka.deliveries import BatchDelivery, Delivery
+from aioprod.compat.aiokafka.options import DEFAULTS, producer_config, unknown_option
 from aioprod.compat.aiokafka.sending import SendingProducer
-from aioprod.compat.aiokafka.settings import DEFAULTS, producer_config, unknown_option
 from aioprod.compat.aiokafka.structs import RecordMetadata
 from aioprod.compat.aiokafka.transactions import TransactionContext, Transactions
 from aioprod.compat.aiokafka.translation import as_kind, kafka_error

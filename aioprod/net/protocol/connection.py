@@ -77,10 +77,9 @@ _THROTTLES_CLIENT_FROM: Final = {
     "EndTxn": 1,
     "TxnOffsetCommit": 1,
 }
-"""The first version of a request in which the client itself waits the throttle time, as the broker answers at once
-(KIP-219).
+"""From this version on the client waits the throttle time of a request, as the broker answers at once (KIP-219).
 
-In older versions the broker holds back its answer for that time, and the number is for information only.
+Before it the broker holds back its answer for that time, and the number is for information only.
 """
 
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
@@ -127,7 +126,7 @@ class Exchange:
 
 
 class Connection:
-    """The state of one connection."""
+    """The state of one connection. Times are in monotonic seconds."""
 
     __slots__ = (
         "_correlation_id",
@@ -181,7 +180,6 @@ class Connection:
         self.error: AioprodError | None = None
         """Why the connection ends, once that is known."""
         self.throttled_until = 0.0
-        """In monotonic seconds."""
         self.last_used = 0.0
         """When bytes were last sent or received, in monotonic seconds."""
         self.newest_deadline = 0.0

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from aioprod.testing.errors import KafkaStartError
+from aioprod.testing.kafka.broker_properties import broker_properties, free_ports
 from aioprod.testing.kafka.cache import Progress, once
 from aioprod.testing.kafka.local import LocalNode
 from aioprod.testing.kafka.reaper import Reaper
-from aioprod.testing.kafka.settings import broker_properties, free_ports
 
 __all__ = ["archive_folder", "class_archive"]
 

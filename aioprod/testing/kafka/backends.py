@@ -15,11 +15,11 @@ from aioprod.errors import ConfigError
 from aioprod.testing.errors import KafkaUnavailableError
 from aioprod.testing.kafka import jars
 from aioprod.testing.kafka.archive import class_archive
+from aioprod.testing.kafka.broker_properties import Ports, broker_properties
 from aioprod.testing.kafka.cache import Progress, log_progress
 from aioprod.testing.kafka.docker import DATA, DockerNode, docker_problem, image_name
 from aioprod.testing.kafka.local import LocalNode
 from aioprod.testing.kafka.reaper import Reaper
-from aioprod.testing.kafka.settings import Ports, broker_properties
 
 __all__ = ["Backend", "BackendName", "DockerBackend", "LocalBackend", "Node", "Plan", "choose_backend"]
 

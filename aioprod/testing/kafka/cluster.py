@@ -18,10 +18,10 @@ from aioprod.testing.acls import Acl
 from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError
 from aioprod.testing.kafka import rpc
 from aioprod.testing.kafka.backends import Backend, BackendName, Node, Plan, choose_backend
+from aioprod.testing.kafka.broker_properties import HOST, free_ports, java_names
 from aioprod.testing.kafka.cache import Progress
 from aioprod.testing.kafka.jars import DEFAULT_VERSION
 from aioprod.testing.kafka.local import LocalNode
-from aioprod.testing.kafka.settings import HOST, free_ports, java_names
 from aioprod.testing.proxy import TcpProxy
 from aioprod.wire.schema import Request, Response
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError
-from aioprod.testing.kafka.settings import properties_text
+from aioprod.testing.kafka.broker_properties import properties_text
 
 __all__ = ["DATA", "DockerNode", "docker_problem", "image_name"]
 

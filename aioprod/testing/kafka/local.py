@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from aioprod.testing.errors import KafkaStartError, ToolError
+from aioprod.testing.kafka.broker_properties import properties_text
 from aioprod.testing.kafka.cache import run_tool
-from aioprod.testing.kafka.settings import properties_text
 
 __all__ = ["LocalNode"]
 

@@ -29,14 +29,14 @@ RETRIES = 3
 def test_verdicts_for_a_batch_of_one(code: ErrorCode | int, verdict: Verdict) -> None:
     harness = Harness()
     harness.lead({0: 1})
-    assert judge(harness.batch(), code, RETRIES) is verdict
+    assert judge(harness.batch(), code, RETRIES, None) is verdict
 
 
 def test_a_batch_of_several_that_is_too_large_is_split() -> None:
     harness = Harness()
     harness.lead({0: 1})
     harness.batch()
-    assert judge(harness.batch(), ErrorCode.MESSAGE_TOO_LARGE, 0) is Verdict.SPLIT
+    assert judge(harness.batch(), ErrorCode.MESSAGE_TOO_LARGE, 0, None) is Verdict.SPLIT
 
 
 def test_retries_run_out() -> None:
@@ -44,9 +44,9 @@ def test_retries_run_out() -> None:
     harness.lead({0: 1})
     batch = harness.batch()
     batch.attempts = RETRIES
-    assert judge(batch, ErrorCode.REQUEST_TIMED_OUT, RETRIES) is Verdict.RETRY
+    assert judge(batch, ErrorCode.REQUEST_TIMED_OUT, RETRIES, None) is Verdict.RETRY
     batch.attempts = RETRIES + 1
-    assert judge(batch, ErrorCode.REQUEST_TIMED_OUT, RETRIES) is Verdict.FAIL
+    assert judge(batch, ErrorCode.REQUEST_TIMED_OUT, RETRIES, None) is Verdict.FAIL
 
 
 def test_families() -> None:

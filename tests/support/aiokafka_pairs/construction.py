@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aioprod.compat.aiokafka.settings import DEFAULTS
+from aioprod.compat.aiokafka.options import DEFAULTS
 from tests.support.aiokafka_pairs.pair import Pair, behaviour
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from aioprod.compat.aiokafka import AIOKafkaProducer, settings
-from aioprod.compat.aiokafka.settings import DEFAULTS, NO_MEANING, producer_config
+from aioprod.compat.aiokafka import AIOKafkaProducer, options
+from aioprod.compat.aiokafka.options import DEFAULTS, NO_MEANING, producer_config
 from aioprod.compat.aiokafka.tokens import OPAQUE_S, TokenAdapter
 from aioprod.config import ProducerConfig
 from aioprod.config._security import credentials_of
@@ -23,7 +23,7 @@ def config(**options: Any) -> ProducerConfig:
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "_said", set())
+    monkeypatch.setattr(options, "_said", set())
 
 
 def test_defaults_are_those_of_aiokafka() -> None:
@@ -36,8 +36,8 @@ def test_defaults_are_those_of_aiokafka() -> None:
 
 
 def test_idempotence_changes_acks_order_and_patience() -> None:
-    for options in ({"enable_idempotence": True}, {"transactional_id": "till"}):
-        made = config(**options)
+    for given in ({"enable_idempotence": True}, {"transactional_id": "till"}):
+        made = config(**given)
         assert (made.acks, made.enable_idempotence, made.delivery_timeout_ms) == (-1, True, 120_000)
         assert made.max_in_flight_requests_per_connection == 5
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import socket
 
-from aioprod.testing.kafka.settings import HOST, Ports, broker_properties, free_ports, java_names, properties_text
+from aioprod.testing.kafka.broker_properties import (
+    HOST,
+    Ports,
+    broker_properties,
+    free_ports,
+    java_names,
+    properties_text,
+)
 
 
 def test_ports_are_distinct_and_below_those_of_outgoing_connections() -> None:
