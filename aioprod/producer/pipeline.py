@@ -26,6 +26,7 @@ from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink
+from aioprod.net.scheduler import Scheduler
 from aioprod.net.settings import ClientSettings
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.batching.accumulator import Accumulator
@@ -49,7 +50,6 @@ from aioprod.producer.mass_failure import MassFailure
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
 from aioprod.producer.producer_id import ProducerIdKeeper
-from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.sender import Sender
 from aioprod.producer.settings import SenderSettings, accumulator_settings
 from aioprod.producer.transactions.rules import TransactionRules
