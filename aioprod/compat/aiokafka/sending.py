@@ -161,4 +161,4 @@ class SendingProducer(Producer):
         place = named.partitions[partition]
         accumulator.put_batch(place, records, Run(delivery, 0, records.count), now)
         if alone:
-            accumulator.finish(place, now)
+            accumulator.end_linger(place, now)

@@ -63,9 +63,8 @@ cdef class Accumulator:
     cdef Batch _open(self, Partition partition, Py_ssize_t bound, double now)
     @cython.locals(buffer=bytearray)
     cdef bint _grow(self, Batch batch, Py_ssize_t bound) except -1
-    cdef void _finish_full(self, Partition partition, double now) except *
-    cpdef void finish(self, Partition partition, double now) except *
+    cpdef void end_linger(self, Partition partition, double now) except *
     @cython.locals(batch=Batch, topic=Topic, timeout_s=double)
-    cpdef void close(self, Partition partition, Py_ssize_t size, double now) except *
+    cpdef void close_batch(self, Partition partition, Py_ssize_t size, double now) except *
     @cython.locals(newest=double)
-    cpdef void hold(self, Batch batch) except *
+    cpdef void track(self, Batch batch) except *

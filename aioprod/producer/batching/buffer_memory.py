@@ -33,8 +33,7 @@ class MemoryBudget:
 
     Waiters are served in order, and no later record overtakes: one that would fit is rejected while an older one waits,
     or has been granted bytes that it has not taken yet. Granted bytes are reserved until their owner takes or returns
-    them. `open_to` is the limit of `used` for new records: the budget's, or -1 while callers wait or bytes are
-    reserved. `rejected` is the size of the largest record that did not fit since a caller last waited for it.
+    them.
     """
 
     __slots__ = ("limit", "open_to", "records", "rejected", "reserved", "used", "waiting")
@@ -42,10 +41,12 @@ class MemoryBudget:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.open_to = limit
+        """Up to where new records may raise `used`: `limit`, or -1 while callers wait or bytes are reserved."""
         self.used = 0
         self.records = 0
         self.reserved = 0
         self.rejected = 0
+        """The size of the largest record that did not fit since a caller last waited for it."""
         self.waiting: deque[Reservation] = deque()
 
     def fits(self, size: int) -> bool:

@@ -67,11 +67,11 @@ def _replace(
     accumulator.budget.release(batch.record_bytes - sum(part.record_bytes for part in parts), 0)
     for part in parts:
         for barrier in batch.barriers or ():
-            part.hold(barrier)
-        accumulator.hold(part)
+            part.add_barrier(barrier)
+        accumulator.track(part)
     accumulator.pool.release(batch.builder.buffer)
     for barrier in batch.barriers or ():
-        barrier.release()
+        barrier.remove()
     return parts
 
 
