@@ -17,22 +17,22 @@ _DRAINED: Final = 0.5
 
 
 class MemoryWaiters:
-    """Lets senders wait, in order, until their record fits; `lingering_ends` is called when one starts to wait.
+    """Lets senders wait, in order, until their record fits.
 
-    `wait_time_ns` counts how long they have waited.
+    `send_all` is called when one starts to wait, and ends lingering; `wait_time_ns` counts how long they have waited.
     """
 
     def __init__(
         self,
         budget: MemoryBudget,
         loop: asyncio.AbstractEventLoop,
-        lingering_ends: Callable[[], None],
+        send_all: Callable[[], None],
         wait_time_ns: Counter,
     ) -> None:
         self._wait_time_ns = wait_time_ns
         self._budget = budget
         self._loop = loop
-        self._lingering_ends = lingering_ends
+        self._send_all = send_all
 
     async def reserve(self, size: int, timeout_s: float) -> MemoryRequest:
         """Wait for `size` bytes; raises BufferFullError after `timeout_s`.
@@ -61,7 +61,7 @@ class MemoryWaiters:
     async def _wait(self, size: int, *, keep: bool) -> MemoryRequest:
         waiter: asyncio.Future[None] = self._loop.create_future()
         request = self._budget.wait(size, waiter, keep=keep)
-        self._lingering_ends()
+        self._send_all()
         self.freed()
         start = self._loop.time()
         try:

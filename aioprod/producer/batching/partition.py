@@ -38,6 +38,7 @@ class BrokerQueue:
         "round",
         "scheduled",
         "stalled_since",
+        "suspended",
         "unfinished",
         "wake",
     )
@@ -87,15 +88,14 @@ class Partition:
     first number of the next batch, for `producer_id` and `epoch`; `unacknowledged` are the batches with numbers and
     without outcome, in order; `is_established`: a batch of this epoch was acknowledged. Gaps, as serials, -1 for none:
     `unknown_serial` of the last batch with an unknown outcome, `gap_from` of the first batch that is certainly not
-    stored, like all behind it. `has_unexplained_gap`: a broker reported a gap where none is known. `held`: the
-    partition waits for a producer id, an epoch, or to be added to `transaction`.
+    stored, like all behind it. `has_unexplained_gap`: a broker reported a gap where none is known. `suspended`:
+    the partition waits for a producer id, an epoch, or to be added to `transaction`.
     """
 
     __slots__ = (
         "epoch",
         "gap_from",
         "has_unexplained_gap",
-        "held",
         "in_flight",
         "in_flight_max",
         "index",
@@ -110,6 +110,7 @@ class Partition:
         "retry_at",
         "retrying",
         "round",
+        "suspended",
         "topic",
         "transaction",
         "unacknowledged",
@@ -141,7 +142,7 @@ class Partition:
         self.has_unexplained_gap = False
         self.unknown_serial = -1
         self.gap_from = -1
-        self.held = False
+        self.suspended = False
         self.transaction = 0
 
     def muted(self, now: float) -> bool:
@@ -149,7 +150,7 @@ class Partition:
         at_most = self.in_flight_max
         if self.retrying or not self.is_established or self.unknown_serial >= 0 or self.gap_from >= 0:
             at_most = 1
-        return self.in_flight >= at_most or self.retry_at > now or self.held
+        return self.in_flight >= at_most or self.retry_at > now or self.suspended
 
     def enlist(self, now: float, linger_s: float) -> None:
         """Enter the broker's lists as far as there is something to send and sending is allowed."""
