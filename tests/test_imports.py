@@ -24,13 +24,13 @@ PRODUCER = {
     "messages": "api_versions init_producer_id metadata negotiation produce",
     "metrics": "families instruments native producer registry topics",
     "net": "addresses buffered client connection context dialing events happy_eyeballs link login metadata_refresh "
-    "pool protocol security settings slow_calls tasks traffic unforeseen waiters",
+    "pool protocol scheduler security settings slow_calls tasks traffic unforeseen waiters",
     "net.login": "reauthentication",
     "net.protocol": "backoff connection",
     "producer": "backpressure batching bulk call_order callbacks clock closing completion completions compressor "
     "deleted_topics delivery_future engine environment explain failure foreign_calls guard health logs lost_brokers "
-    "mass_failure meters native outcomes pipeline preparation producer producer_calls producer_id reporting scheduler "
-    "sender settings transactions unclosed unknown_topics",
+    "mass_failure meters native outcomes pipeline preparation producer producer_calls producer_id reporting sender "
+    "settings transactions unclosed unknown_topics",
     "producer.batching": "accumulator batch batch_events buffer_memory bulk_values drain lifecycle lines parking "
     "partition partition_choice produce retry sequences splitting states",
     "producer.bulk": "appender call send_many",

@@ -34,6 +34,7 @@ from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink, LinkState
 from aioprod.net.metadata_refresh import MetadataRefresh
 from aioprod.net.pool import LinkPool
+from aioprod.net.scheduler import Scheduler
 from aioprod.net.security import rotation_of, security_of
 from aioprod.net.settings import ClientSettings
 from aioprod.net.slow_calls import warn_if_start_is_slow
@@ -52,9 +53,6 @@ _logger = Logger("aioprod.net")
 
 _EARLIEST: Final = 0.9
 """Each client refreshes its metadata after 90 to 100 % of `metadata.max.age.ms`."""
-
-_LATE_S: Final = 0.0005
-"""How late to wake: uvloop rounds delays to milliseconds, and waking early would spin until the time has come."""
 
 
 class Client(ClientListener):
@@ -109,7 +107,7 @@ class Client(ClientListener):
         self._rotation = rotation_of(self._links, context)
         self._refresh = MetadataRefresh(self.metadata, self._links, context)
         self._features: ApiVersions = ApiVersions({})
-        self._awake = asyncio.Event()
+        self._scheduler = Scheduler(loop, clock)
         self._waiters = Waiters()
         self._next_due = math.inf
         self._closed = False
@@ -134,7 +132,7 @@ class Client(ClientListener):
                 async with scope:
                     while self.metadata.last_success is None:
                         self._check_start()
-                        await self._poll_and_sleep()
+                        await self._scheduler.run_once(self.poll)
         except TimeoutError:
             if not scope.expired():
                 raise
@@ -190,7 +188,7 @@ class Client(ClientListener):
     async def run(self) -> None:
         """Poll until the client is closed."""
         while not self._closed:
-            await self._poll_and_sleep()
+            await self._scheduler.run_once(self.poll)
 
     def keep_running(self) -> None:
         """Start `run` as a background task. If it fails, `ClientListener.failed` is called and all requests raise."""
@@ -200,17 +198,6 @@ class Client(ClientListener):
     def is_ending(self) -> bool:
         """Whether the task of `keep_running` has ended or was cancelled, as it is when the event loop ends."""
         return self._running is None or self._running.done() or self._running.cancelling() > 0
-
-    async def _poll_and_sleep(self) -> None:
-        """Poll once, then sleep until something is due or `wake` is called."""
-        self._awake.clear()
-        delay_s = self.poll(self._clock()) - self._clock()
-        timer = None if math.isinf(delay_s) else self._loop.call_later(max(0.0, delay_s) + _LATE_S, self._awake.set)
-        try:
-            await self._awake.wait()
-        finally:
-            if timer is not None:
-                timer.cancel()
 
     async def close(self, *, flush_s: float = 0.05) -> None:
         """Fail all requests, cancel all tasks, close all connections.
@@ -273,7 +260,7 @@ class Client(ClientListener):
 
     def wake(self) -> None:
         """Have `poll` called soon."""
-        self._awake.set()
+        self._scheduler.wake()
         self._listener.wake()
 
     # --- requests

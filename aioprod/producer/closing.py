@@ -22,14 +22,13 @@ CLOSE_QUIET_S: Final = 0.5
 
 
 class CloseLimit:
-    """How long a close may take: `timeout` seconds, or by `close.timeout.ms` where that is None.
-
-    `seconds` is None where only the records' own deadlines end it; `name` is how messages call it.
-    """
+    """How long a close may take: `timeout` seconds, or by `close.timeout.ms` where that is None."""
 
     def __init__(self, timeout: float | None, config: ProducerConfig) -> None:
         self.seconds = timeout
+        """None where only the deadlines of the records end the close."""
         self.name = f"close(timeout={timeout:g})" if timeout is not None else "close()"
+        """What messages call it."""
         if timeout is None and config.close_timeout_ms is not None:
             self.seconds = config.close_timeout_ms / 1000
             self.name = f"close.timeout.ms={config.close_timeout_ms}"

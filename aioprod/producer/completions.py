@@ -21,6 +21,7 @@ from aioprod.errors import (
     UnknownOutcomeError,
 )
 from aioprod.interceptors import Interceptors
+from aioprod.net.scheduler import Scheduler
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, ParkedRecord, Run
@@ -32,7 +33,6 @@ from aioprod.producer.failure import Failure, is_aborted_on_purpose, kind_of, re
 from aioprod.producer.logs.callback_faults import CallbackFaults
 from aioprod.producer.logs.unread_failures import UnreadFailures
 from aioprod.producer.meters import Meters
-from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.records.builder import EncodedRecord
 from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition

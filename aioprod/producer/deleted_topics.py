@@ -95,7 +95,7 @@ def _is_stuck(partition: Partition, now: float) -> bool:
     if queue is None:
         return True
     is_stalled = queue.stalled_since is not None and now - queue.stalled_since >= UNKNOWN_S
-    return (partition.held or is_stalled) and not partition.in_flight
+    return (partition.suspended or is_stalled) and not partition.in_flight
 
 
 def _in_sentence(message: str) -> str:

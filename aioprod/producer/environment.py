@@ -33,11 +33,7 @@ def _thread_pool() -> Threads:
 
 
 class Environment:
-    """A producer's clock, random numbers (for jitter and sticky partitions) and threads.
-
-    `thread_time` is the CPU time of the calling thread in seconds. `inline_size` is how many bytes are compressed on
-    the event loop at most, None for what the codec compresses within a millisecond.
-    """
+    """A producer's clock, random numbers (for jitter and sticky partitions) and threads."""
 
     __slots__ = ("clock", "inline_size", "random", "thread_time", "threads")
 
@@ -54,4 +50,6 @@ class Environment:
         self.random = Random() if random is None else random  # noqa: S311  # jitter and sticky partitions
         self.threads = threads
         self.thread_time = thread_time
+        """The CPU time of the calling thread in seconds."""
         self.inline_size = inline_size
+        """How many bytes are compressed on the event loop at most; None for a millisecond's worth."""

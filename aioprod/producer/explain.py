@@ -214,9 +214,9 @@ class Explainer:
             return "The producer waits for a producer id."
         if partition.unknown_serial >= 0 or partition.gap_from >= 0:
             what = f"A batch of producer epoch {partition.epoch} was lost or rejected before"
-            if partition.held and not self._settings.transactional:
+            if partition.suspended and not self._settings.transactional:
                 return f"{what}, and no epoch is left: a new producer id is requested."
-            if partition.held:
+            if partition.suspended:
                 return f"{what}: nothing is sent until the transaction is over."
             sent = len(partition.unacknowledged)
             first = f": {counted(sent, 'batch')} sent since {'gets' if sent == 1 else 'get'} an answer" if sent else ""

@@ -46,14 +46,13 @@ def is_aborted_on_purpose(error: BaseException | None) -> bool:
 
 
 class Failure(NamedTuple):
-    """Why the records of a batch failed; each of them gets an exception of its own from it.
-
-    `event` says what happened to how many records of which partition, and `why` for what reason.
-    """
+    """Why the records of a batch failed; each of them gets an exception of its own from it."""
 
     family: type[DeliveryError]
     event: str
+    """What happened to how many records of which partition."""
     why: str
+    """For what reason."""
     topic: str
     partition: int
     attempts: int = 0

@@ -32,21 +32,25 @@ class State(Enum):
 class Guard:
     """Raises for calls that can't work, with one sentence; a call that can work costs next to nothing.
 
-    `cause` is set when the producer has failed. A producer with transactions accepts records only while one is
-    open: `rules` has the error of the other times, and `transaction` numbers the transactions. A fork is noticed by
-    `os.register_at_fork`, not per call; the running loop is known by its thread, since asyncio finds it by a
-    system call before Python 3.12.
+    A fork is noticed by `os.register_at_fork`, not per call; the running loop is known by its thread, since asyncio
+    finds it by a system call before Python 3.12.
     """
 
     def __init__(self, rules: TransactionRules, *, is_open: bool = True) -> None:
         self._rules = rules
+        """What says why no record is accepted while no transaction is open."""
         self.state = State.NEW
         self.loop: asyncio.AbstractEventLoop | None = None
+        """Where the producer lives; None before its start."""
         self.cause: BaseException | None = None
+        """Why the producer has failed."""
         self.forked = False
+        """Whether this is a child of the process that started the producer."""
         self.transaction = 0
+        """The number of the present transaction."""
         self._usable = False
         self._open = is_open
+        """Whether records are accepted, as far as transactions are concerned."""
         self._thread = 0
         self._is_running: Callable[[], bool] = bool
 

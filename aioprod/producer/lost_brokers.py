@@ -31,20 +31,20 @@ LOOKED_AT: Final = 2000
 
 
 class Absence:
-    """A broker that is away, in monotonic seconds; `was_there`: it was connected before.
-
-    `is_reported`: its loss was logged, so that reconnecting is tried at `look_at`; `is_missing`: the metadata did not
-    name it then.
-    """
+    """A broker that is away; times are in monotonic seconds."""
 
     __slots__ = ("is_missing", "is_reported", "look_at", "since", "was_there")
 
     def __init__(self, since: float, was_there: bool) -> None:
         self.since = since
         self.was_there = was_there
+        """Whether it was connected before."""
         self.is_reported = False
-        self.is_missing = False
+        """Whether its loss was logged."""
         self.look_at = math.inf
+        """When to try to reconnect, once its loss was logged."""
+        self.is_missing = False
+        """Whether the metadata did not name it then."""
 
 
 class LostBrokers:

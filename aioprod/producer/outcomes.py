@@ -24,6 +24,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import ProduceResponse
 from aioprod.messages.produce import PartitionProduceResponse
+from aioprod.net.scheduler import Scheduler
 from aioprod.net.unforeseen import Unforeseen
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
@@ -38,7 +39,6 @@ from aioprod.producer.failure import Failure
 from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.mass_failure import MassFailure
 from aioprod.producer.meters import Meters
-from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.settings import SenderSettings
 from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.types import TopicPartition

@@ -26,6 +26,7 @@ from aioprod.interceptors import Interceptors
 from aioprod.net.client import Client
 from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink
+from aioprod.net.scheduler import Scheduler
 from aioprod.net.settings import ClientSettings
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.batching.accumulator import Accumulator
@@ -49,7 +50,6 @@ from aioprod.producer.mass_failure import MassFailure
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
 from aioprod.producer.producer_id import ProducerIdKeeper
-from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.sender import Sender
 from aioprod.producer.settings import SenderSettings, accumulator_settings
 from aioprod.producer.transactions.rules import TransactionRules
@@ -64,7 +64,7 @@ class Pipeline(ClientListener, BatchEvents):
     """Moves records from the accumulator to the brokers, and their outcomes to the completions.
 
     `on_failure` is called with the cause when something goes wrong that no record is to blame for, `on_metadata` after
-    each answer with metadata. `producer_id` is None without idempotence and with transactions.
+    each answer with metadata.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Pipeline(ClientListener, BatchEvents):
         self.loop = loop
         self.environment = environment
         self.clock = clock = environment.clock.seconds
+        """Monotonic time in seconds."""
         self._meters = meters
         self._on_failure = on_failure
         self._on_metadata = on_metadata
@@ -135,6 +136,7 @@ class Pipeline(ClientListener, BatchEvents):
             accumulator, self.completions, clock=clock, guard=guard, describe=self.client.describe
         )
         self.producer_id = self._id_keeper(config, loop)
+        """None without idempotence and with transactions."""
         self.sender = self._sender(loop)
         self._deleted = DeletedTopics(accumulator, self.outcomes, self.unknown_topics)
         self._stalls = StallMonitor(accumulator, self.outcomes.explainer, clock())

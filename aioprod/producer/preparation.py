@@ -97,10 +97,7 @@ def _topic_of(record: ProducerRecord) -> str:
 
 
 class Preparation:
-    """Runs interceptors and serializers, and checks what comes out.
-
-    `plain`: there are none, so bytes go through as they are.
-    """
+    """Runs interceptors and serializers, and checks what comes out."""
 
     def __init__(
         self, interceptors: Interceptors, key_serializer: Serializer | None, value_serializer: Serializer | None
@@ -110,6 +107,7 @@ class Preparation:
         self._value_serializer = value_serializer
         self._order = CallOrder()
         self.plain = not interceptors and key_serializer is None and value_serializer is None
+        """Whether there are none, so that bytes go through as they are."""
         self._warns_of_seconds = True
 
     def accept(self, record: ProducerRecord) -> Prepared:

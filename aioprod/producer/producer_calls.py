@@ -66,8 +66,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         self._is_plain = self._engine.preparation.plain
         self._callbacks = DeliveryCallbacks()
         self._checked: Any = None
-        # Parts of the engine that each record needs: an attribute of their C type saves look-ups. They are set by
-        # start(); nothing reads them before, as the guard raises.
+        # Parts that each record needs, as attributes of their C type. From start() on: before, the guard raises.
         self._clock: Clock
         self._accumulator: Accumulator
         self._new_future: Callable[[], asyncio.Future[RecordMetadata]]
@@ -101,8 +100,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         """Start with another clock, random numbers and threads, as the simulation does."""
         await self._engine.start(environment)
         parts = self._engine.parts
-        self._clock = parts.environment.clock
-        self._accumulator = parts.accumulator
+        self._clock, self._accumulator = parts.environment.clock, parts.accumulator
         self._new_future = parts.loop.create_future
         self._in_loop = {"loop": parts.loop}
 
@@ -129,8 +127,8 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         await self._engine.parts.client.reload_credentials()
 
     def __del__(self) -> None:
-        # Nothing that runs in the loop refers to the facade, so this is called when its users let go of it.
-        # When the interpreter ends, Python sets the globals of compiled modules to None first.
+        # Nothing in the loop refers to the producer, so this is called when its users let go of it. When the interpreter
+        # ends, Python sets the globals of compiled modules to None first.
         engine = getattr(self, "_engine", None)
         if engine is not None and dropped is not None:
             dropped(engine, self)

@@ -403,7 +403,7 @@ async def test_numbers_before_and_after_a_gap(brokers: FakeCluster) -> None:
         partition = producer._engine.parts.accumulator.topics["t"].partitions[0]
         partition.unknown_serial = 0
         check(producer.explain("t", 0), r"was lost or rejected before: 1 batch sent since gets an answer; then")
-        partition.held = True
+        partition.suspended = True
         check(producer.explain("t", 0), r"no epoch is left: a new producer id is requested\.$")
         sequences = producer._engine.parts.accumulator.sequences
         explainer = producer._engine.parts.outcomes.explainer
@@ -413,7 +413,7 @@ async def test_numbers_before_and_after_a_gap(brokers: FakeCluster) -> None:
         producer_id, sequences.producer_id = sequences.producer_id, -1
         check(producer.explain("t", 0), r"The producer waits for a producer id\.$")
         sequences.producer_id = producer_id
-        partition.unknown_serial, partition.held = -1, False
+        partition.unknown_serial, partition.suspended = -1, False
         held.release()
         await future
         await later

@@ -13,13 +13,13 @@ from aioprod import ProducerConfig
 from aioprod.errors import NotSentError
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import Counter
+from aioprod.net.scheduler import Scheduler
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.batching.lifecycle import complete, land
 from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import INLINE_S
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN
-from aioprod.producer.scheduler import Scheduler
 from aioprod.producer.sender import RAW_BATCHES, TURN_S, Sender
 from aioprod.producer.settings import sender_settings
 from aioprod.producer.transactions.rules import TransactionRules

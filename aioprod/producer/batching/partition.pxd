@@ -33,7 +33,7 @@ cdef class Partition:
     cdef public long long round, producer_id, next_sequence, unknown_serial, gap_from, transaction
     cdef public Py_ssize_t uncounted, uncounted_bytes
     cdef public double retry_at
-    cdef public bint listed, is_established, has_unexplained_gap, held
+    cdef public bint listed, is_established, has_unexplained_gap, suspended
 
     @cython.locals(at_most=int)
     cpdef bint muted(self, double now) except -1

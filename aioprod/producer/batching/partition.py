@@ -88,7 +88,6 @@ class Partition:
         "epoch",
         "gap_from",
         "has_unexplained_gap",
-        "held",
         "in_flight",
         "in_flight_max",
         "index",
@@ -103,6 +102,7 @@ class Partition:
         "retry_at",
         "retrying",
         "round",
+        "suspended",
         "topic",
         "transaction",
         "unacknowledged",
@@ -151,7 +151,7 @@ class Partition:
         """The serial of the last batch whose outcome is unknown, -1 for none."""
         self.gap_from = -1
         """The serial of the first batch that is certainly not stored, -1 for none: no batch behind it is stored."""
-        self.held = False
+        self.suspended = False
         """It waits for a producer id, for an epoch, or to be added to `transaction`."""
         self.transaction = 0
         """The number of the last transaction that it joined."""
@@ -161,7 +161,7 @@ class Partition:
         at_most = self.in_flight_max
         if self.retrying or not self.is_established or self.unknown_serial >= 0 or self.gap_from >= 0:
             at_most = 1
-        return self.in_flight >= at_most or self.retry_at > now or self.held
+        return self.in_flight >= at_most or self.retry_at > now or self.suspended
 
     def enlist(self, now: float, linger_s: float) -> None:
         """Enter the broker's lists as far as there is something to send and sending is allowed."""

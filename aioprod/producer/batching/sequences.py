@@ -37,13 +37,8 @@ def sequence_after(first: int, count: int) -> int:
 class Sequences:
     """The producer's id and epoch, and the sequence numbers of its batches.
 
-    `producer_id` is what the brokers gave, `epoch` the one in which partitions begin. `unresolved` are the partitions
-    with a gap. `is_exhausted`: one has used all epochs and waits for another producer id.
-    `bumps` counts the epochs begun after a gap.
-
     A transactional producer has one epoch for all partitions, which the coordinator assigns: a partition with a gap is
-    held until `set_producer_id` sets the next one. `transaction` numbers the transactions, and `stamped_in` is the last
-    one with a batch that was sent. `rules.join` decides about the first batch of a partition in a transaction.
+    suspended until `set_producer_id` sets the next one.
     """
 
     __slots__ = (
@@ -63,29 +58,36 @@ class Sequences:
         self._events = events
         self._rules = rules
         self.producer_id = -1
+        """What the brokers gave."""
         self.epoch = -1
+        """The epoch in which partitions begin."""
         self.transactional = transactional
         self.transaction = 0
+        """The number of the present transaction."""
         self.stamped_in = 0
+        """The last transaction with a batch that was sent."""
         self.unresolved: dict[Partition, None] = {}
+        """The partitions with a gap."""
         self.is_exhausted = False
+        """Whether a partition has used all epochs and waits for another producer id."""
         self.bumps = 0
+        """How many epochs were begun after a gap."""
 
     def begin_transaction(self) -> None:
         """Number the next transaction: each partition has to join it."""
         self.transaction += 1
 
     def admits(self, partition: Partition) -> bool:
-        """Whether a partition may send in this transaction; if not, it is held until it has been added."""
+        """Whether a partition may send in this transaction; if not, it is suspended until it has been added."""
         if partition.transaction != self.transaction:
             if not self._rules.join(partition):
-                partition.held = True
+                partition.suspended = True
                 return False
             partition.transaction = self.transaction
         return True
 
     def release(self, partition: Partition, *, is_member: bool) -> bool:
-        """A partition that was held need not wait for its transaction any more; False while a gap holds it.
+        """A partition need not wait for its transaction any more; False if it stays suspended, because of a gap.
 
         `is_member`: the coordinator has added it.
         """
@@ -93,7 +95,7 @@ class Sequences:
             partition.transaction = self.transaction
         if partition in self.unresolved:
             return False
-        partition.held = False
+        partition.suspended = False
         return True
 
     def stamp(self, partition: Partition, batch: Batch) -> None:
@@ -216,7 +218,7 @@ class Sequences:
     def _mark(self, partition: Partition) -> None:
         self.unresolved[partition] = None
         if self.transactional:
-            partition.held = True
+            partition.suspended = True
 
     def resolve(self, partition: Partition) -> None:
         """Start a new epoch if there is a gap, once nothing is in flight and no late answer can close it."""
@@ -227,7 +229,7 @@ class Sequences:
             if partition.gap_from < 0 or first.serial < partition.gap_from:
                 return
         if partition.epoch == EPOCH_MAX:
-            partition.held = True
+            partition.suspended = True
             self._request_id()
             return
         self._bump(partition, partition.producer_id, partition.epoch + 1)
@@ -252,9 +254,9 @@ class Sequences:
         self.producer_id = producer_id
         self.epoch = epoch
         self.is_exhausted = False
-        waiting = [partition for partition in self.unresolved if partition.held]
+        waiting = [partition for partition in self.unresolved if partition.suspended]
         for partition in waiting:
-            partition.held = False
+            partition.suspended = False
             if self.transactional:
                 self._begin(partition, producer_id, epoch)
                 continue

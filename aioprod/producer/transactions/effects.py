@@ -64,7 +64,7 @@ class Effects:
         return self._sequences.stamped_in == self._sequences.transaction
 
     def release(self, partition: Partition, *, is_member: bool) -> None:
-        """Let a held partition send again, as a member of the transaction if the coordinator has added it."""
+        """Let a suspended partition send again, as a member of the transaction if the coordinator has added it."""
         if self._sequences.release(partition, is_member=is_member):
             reevaluate(self._parts.accumulator, partition, self.now())
 

@@ -75,7 +75,7 @@ class TransactionManager(TransactionRules):
         self._state_changed = asyncio.Event()
         self._identity = ProducerIdentity()
         self._present = OpenTransaction(implicit=False)
-        self._held: dict[Partition, None] = {}
+        self._joining: dict[Partition, None] = {}
         self._is_adding = False
         self._end: TransactionEnd | None = None
 
@@ -236,7 +236,7 @@ class TransactionManager(TransactionRules):
     async def _commit(self) -> None:
         """Commit what the coordinator knows of; a transaction without records and offsets needs no request."""
         async with self._request_lock:
-            self._release_held()
+            self._release_joining()
             if self.state is not S.COMMITTING:
                 # A coordinator has rejected another request meanwhile.
                 assert self._end is not None
@@ -253,7 +253,7 @@ class TransactionManager(TransactionRules):
             ended = self.state is S.ABORTING
             for step in self._steps_to_abort(self._present):
                 ended = ended and await self._retry(step)
-            self._release_held()
+            self._release_joining()
             if ended:
                 self.error = None
                 self._advance(E.ENDED)
@@ -315,7 +315,7 @@ class TransactionManager(TransactionRules):
     def join(self, partition: Partition) -> bool:
         """Whether a partition may send its first batch in this transaction.
 
-        If not the partition is held until the coordinator has added it.
+        If not, the partition is suspended until the coordinator has added it.
         """
         if self.state in (S.IN_TRANSACTION, S.FLUSHING):
             if self._present.implicit:
@@ -323,19 +323,19 @@ class TransactionManager(TransactionRules):
             if not self._is_adding:
                 self._is_adding = True
                 self._tasks.spawn(self._add(), name="aioprod AddPartitionsToTxn")
-        self._held[partition] = None
+        self._joining[partition] = None
         return False
 
     async def _add(self) -> None:
-        """Add all held partitions in one request, then those that were held meanwhile."""
+        """Add all partitions that wait for it in one request, then those that came meanwhile."""
         try:
             async with self._request_lock:
-                while self._held and self.state in (S.IN_TRANSACTION, S.FLUSHING):
-                    await self._add_held(list(self._held))
+                while self._joining and self.state in (S.IN_TRANSACTION, S.FLUSHING):
+                    await self._add_joining(list(self._joining))
         finally:
             self._is_adding = False
 
-    async def _add_held(self, partitions: list[Partition]) -> None:
+    async def _add_joining(self, partitions: list[Partition]) -> None:
         names = [TopicPartition(partition.topic.name, partition.index) for partition in partitions]
         self._present.may_be_known = True
         try:
@@ -351,12 +351,12 @@ class TransactionManager(TransactionRules):
             self._present.may_be_known = False
             self._present.is_known = True
             for partition in partitions:
-                self._held.pop(partition, None)
+                self._joining.pop(partition, None)
                 self._effects.release(partition, is_member=True)
 
     def explain(self, partition: Partition) -> str | None:
         """How the transaction keeps a partition from sending, in a sentence; None if it does not."""
-        if partition.held and partition.unknown_serial < 0 and partition.gap_from < 0:
+        if partition.suspended and partition.unknown_serial < 0 and partition.gap_from < 0:
             return "It waits until the coordinator has added the partition to the transaction."
         return obstacle(self.state, self.error)
 
@@ -364,11 +364,11 @@ class TransactionManager(TransactionRules):
         """Seconds until a batch is retried that could not be added to the transaction, `failures` times before."""
         return self._coordination.join_pause_s(failures)
 
-    def _release_held(self) -> None:
+    def _release_joining(self) -> None:
         """Release the partitions that were not added: the transaction ends."""
-        for partition in self._held:
+        for partition in self._joining:
             self._effects.release(partition, is_member=False)
-        self._held.clear()
+        self._joining.clear()
 
     # --- failures
 

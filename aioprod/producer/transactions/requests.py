@@ -108,12 +108,12 @@ class CoordinatorRequests:
 
     Each call retries until `deadline`, in monotonic seconds, and then raises RequestTimedOutError; the request may
     still be carried out. Raises Rejected for a code that no retry can change, and the errors of `Coordinator`.
-    `is_old`: the coordinator that gave the last epoch is older than 2.5 (KIP-360).
     """
 
     def __init__(self, client: Client, transactional_id: str, timeout_ms: int, random: Random) -> None:
         self.transactional_id = transactional_id
         self.is_old = False
+        """Whether the coordinator that gave the last epoch is older than 2.5 (KIP-360)."""
         self._timeout_ms = timeout_ms
         self._client = client
         self._random = random

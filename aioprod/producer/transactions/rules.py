@@ -22,7 +22,7 @@ class TransactionRules:
         return None
 
     def join(self, partition: Partition) -> bool:
-        """Whether a partition may send now; if not, it is held until the coordinator has added it."""
+        """Whether a partition may send now; if not, it is suspended until the coordinator has added it."""
         return True
 
     def explain(self, partition: Partition) -> str | None:

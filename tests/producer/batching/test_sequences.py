@@ -365,7 +365,7 @@ def test_a_partition_is_held_until_the_transaction_has_it() -> None:
     assert not harness.drain(now=1.0)
     assert asked == [0]
     partition = harness.accumulator.topics["t"].partitions[0]
-    assert partition.held
+    assert partition.suspended
 
 
 @pytest.mark.parametrize("seed", range(by_length(100, 300)))

@@ -1,4 +1,4 @@
-"""When a producer has to look at its deadlines: one coroutine sleeps until the next one."""
+"""When a client has to look at its deadlines: one coroutine sleeps until the next one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _TIMER_LATE_S: Final = 0.0005
 
 
 class Scheduler:
-    """Runs a producer's work whenever one of its deadlines has passed; an idle producer has one timer at most."""
+    """Runs the work of a client whenever one of its deadlines has passed; an idle client has one timer at most.
+
+    That of a producer does what is due in all its parts, its `Client` among them.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
         self._loop = loop
@@ -26,10 +29,14 @@ class Scheduler:
     async def run(self, work: Callable[[float], float]) -> None:
         """Call `work` with the time, sleep until the time that it returns, or until woken, for ever."""
         while True:
-            self._due = math.inf
-            # The work itself may make something due earlier.
-            self._due = min(work(self._clock()), self._due)
-            await self._sleep()
+            await self.run_once(work)
+
+    async def run_once(self, work: Callable[[float], float]) -> None:
+        """Call `work` with the time, and sleep until the time that it returns, or until woken."""
+        self._due = math.inf
+        # The work itself may make something due earlier.
+        self._due = min(work(self._clock()), self._due)
+        await self._sleep()
 
     async def _sleep(self) -> None:
         delay = self._due - self._clock()
