@@ -14,12 +14,7 @@ __all__ = ["Completion"]
 
 
 class Completion:
-    """One done batch, and how far its records are completed.
-
-    `entry` is the index of the next waiter, `completed` how many of its records are completed if it is a run. `behind`
-    is how many records were completed without decoding them: the cursor has yet to skip them. `waiter` is the entry
-    that is being completed, unless it has its outcome.
-    """
+    """One done batch, and how far its records are completed."""
 
     __slots__ = (
         "append_time",
@@ -44,10 +39,15 @@ class Completion:
         self.failure = failure
         self.cursor = RecordCursor(self.batch.builder)
         self.entry = 0
+        """The index of the next waiter."""
         self.completed = 0
+        """If that is a run: how many of its records are completed."""
         self.behind = 0
+        """Records that were completed without decoding them: the cursor has yet to skip them."""
         self.unwatched = 0
+        """Failed records that no caller waited for."""
         self.waiter: Any = None
+        """The entry that is being completed, unless it has its outcome."""
 
     def next_index(self) -> int:
         """The index in the batch of the next record."""

@@ -49,8 +49,9 @@ def _references_of_a_local() -> int:
 
 
 SLICE_COST = 512
-"""Between two looks at the clock; a callback costs 1, a future 5, as its task has to be woken."""
+"""The clock is read whenever the completed records have cost this much; a callback costs 1."""
 FUTURE_COST = 5
+"""What a future costs, as its task has to be woken."""
 RUN_SLICE = SLICE_COST // FUTURE_COST
 """Records of a run between two looks at the clock, where each of them is reported."""
 UNSEEN_SLICE = 5000
