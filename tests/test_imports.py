@@ -31,7 +31,7 @@ PRODUCER = {
     "deleted_topics delivery_future engine environment explain failure foreign_calls guard health logs lost_brokers "
     "mass_failure meters native outcomes pipeline preparation producer producer_calls producer_id reporting sender "
     "settings transactions unclosed unknown_topics",
-    "producer.batching": "accumulator batch batch_events budget buffer_pool bulk_values drain lifecycle lines parking "
+    "producer.batching": "accumulator batch batch_events buffer_memory bulk_values drain lifecycle lines parking "
     "partition partition_choice produce retry sequences splitting states",
     "producer.bulk": "appender call send_many",
     "producer.logs": "callback_faults event_log milestones stall_monitor unread_failures",

@@ -8,7 +8,7 @@ from typing import Final
 
 from aioprod.errors import AioprodError, BufferFullError
 from aioprod.metrics import Counter
-from aioprod.producer.batching.budget import MemoryBudget, MemoryRequest
+from aioprod.producer.batching.buffer_memory import MemoryBudget, Reservation
 
 __all__ = ["MemoryWaiters"]
 
@@ -17,24 +17,24 @@ _DRAINED: Final = 0.5
 
 
 class MemoryWaiters:
-    """Lets senders wait, in order, until their record fits.
+    """Lets senders wait, in order, until their record fits; `end_lingers` is called when one starts to wait.
 
-    `send_all` is called when one starts to wait, and ends lingering; `wait_time_ns` counts how long they have waited.
+    `wait_time_ns` counts how long they have waited.
     """
 
     def __init__(
         self,
         budget: MemoryBudget,
         loop: asyncio.AbstractEventLoop,
-        send_all: Callable[[], None],
+        end_lingers: Callable[[], None],
         wait_time_ns: Counter,
     ) -> None:
         self._wait_time_ns = wait_time_ns
         self._budget = budget
         self._loop = loop
-        self._send_all = send_all
+        self._end_lingers = end_lingers
 
-    async def reserve(self, size: int, timeout_s: float) -> MemoryRequest:
+    async def reserve(self, size: int, timeout_s: float) -> Reservation:
         """Wait for `size` bytes; raises BufferFullError after `timeout_s`.
 
         The memory is reserved until the caller calls `give_back`.
@@ -58,40 +58,40 @@ class MemoryWaiters:
             await self._wait(wanted, keep=False)
             budget.rejected = 0
 
-    async def _wait(self, size: int, *, keep: bool) -> MemoryRequest:
+    async def _wait(self, size: int, *, keep: bool) -> Reservation:
         waiter: asyncio.Future[None] = self._loop.create_future()
-        request = self._budget.wait(size, waiter, keep=keep)
-        self._send_all()
+        reservation = self._budget.wait(size, waiter, keep=keep)
+        self._end_lingers()
         self.freed()
         start = self._loop.time()
         try:
             await waiter
         except BaseException:
-            self.give_back(request)
+            self.give_back(reservation)
             raise
         finally:
             self._wait_time_ns.add(round((self._loop.time() - start) * 1e9))
-        return request
+        return reservation
 
-    def give_back(self, request: MemoryRequest) -> None:
+    def give_back(self, reservation: Reservation) -> None:
         """Return a reservation, used or not, and grant what is left to the next waiters."""
-        self._budget.leave(request)
+        self._budget.end(reservation)
         self.freed()
 
     def freed(self) -> None:
         """Grant freed memory to the waiters, in order."""
-        for request in self._budget.grant():
-            waiter = request.waiter
+        for reservation in self._budget.grant():
+            waiter = reservation.waiter
             assert isinstance(waiter, asyncio.Future)
             if waiter.done():
-                self._budget.leave(request)
+                self._budget.end(reservation)
             else:
                 waiter.set_result(None)
 
     def close(self, error: AioprodError) -> None:
         """Fail all waiters with this error."""
-        for request in self._budget.dissolve():
-            waiter = request.waiter
+        for reservation in self._budget.dissolve():
+            waiter = reservation.waiter
             assert isinstance(waiter, asyncio.Future)
             if not waiter.done():
                 waiter.set_exception(error.again())

@@ -28,7 +28,7 @@ from aioprod.metrics import Family
 from aioprod.net.settings import client_id_of
 from aioprod.net.slow_calls import repeat_while_slow, warn_if_start_is_slow
 from aioprod.producer.batching.batch import Batch, FlushBarrier, ParkedRecord
-from aioprod.producer.batching.budget import MemoryRequest
+from aioprod.producer.batching.buffer_memory import Reservation
 from aioprod.producer.batching.lifecycle import flush
 from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Remainder, end_in_time
 from aioprod.producer.environment import Environment
@@ -169,7 +169,7 @@ class Engine:
 
     # --- records on their way in, and out again
 
-    async def reserve(self, prepared: Prepared) -> MemoryRequest:
+    async def reserve(self, prepared: Prepared) -> Reservation:
         """Wait for room for a record, in order of arrival; raises BufferFullError after `max.block.ms`."""
         topic, key, value, headers, partition, _ = prepared
         try:

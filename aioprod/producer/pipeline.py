@@ -238,8 +238,8 @@ class Pipeline(ClientListener, BatchEvents):
 
     # --- BatchEvents
 
-    def queue_ready(self, queue: BrokerQueue) -> None:
-        self.sender.schedule(queue)
+    def drain_soon(self, queue: BrokerQueue) -> None:
+        self.sender.drain_soon(queue)
 
     def withdraw(self, waiter: Any, owner: Batch | ParkedRecord) -> None:
         """Take the record of a cancelled future back if it was not sent yet."""

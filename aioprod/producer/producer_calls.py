@@ -421,15 +421,15 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         engine = self._engine
         transaction = self._guard.transaction
         deadline = engine.parts.clock() + engine.max_block_s
-        request = await engine.reserve(prepared)
+        reservation = await engine.reserve(prepared)
         try:
             await engine.parts.unknown_topics.known(prepared[0], deadline - engine.parts.clock())
             self._guard.check()
             self._guard.check_transaction(transaction)
-            self._accumulator.budget.leave(request)
+            self._accumulator.budget.end(reservation)
             return self._append(prepared, waiter, granted=True)
         finally:
-            engine.parts.memory_waiters.give_back(request)
+            engine.parts.memory_waiters.give_back(reservation)
 
 
 def record_of(

@@ -118,7 +118,7 @@ class Sender:
         self._version_max = version_max
         self._negotiated = None
 
-    def schedule(self, queue: BrokerQueue) -> None:
+    def drain_soon(self, queue: BrokerQueue) -> None:
         """Drain this queue in the next iteration of the loop."""
         if not self._scheduled:
             self._turn(self._serve_scheduled)
@@ -178,7 +178,7 @@ class Sender:
                 if not queue.has_work():
                     break
                 if raw_max < raw_min or self._clock() - now >= TURN_S:
-                    queue.schedule()
+                    queue.drain_soon()
                     return
                 has_room = queue.in_flight < self._in_flight_max and connection.accepts_request(now)
             if queue.ready:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aioprod.producer import native
-from aioprod.producer.batching.budget import MemoryRequest
+from aioprod.producer.batching.buffer_memory import Reservation
 from aioprod.producer.failure import rebuilt
 from aioprod.records.cursor import EncodedRecord
 from aioprod.types import ProducerRecord
@@ -36,10 +36,10 @@ class Entry:
     """The time of the call, in monotonic seconds."""
     bound: int
     """The most bytes that the record takes."""
-    request: MemoryRequest | None
+    request: Reservation | None
     """The memory that is reserved for the record, if any."""
 
-    def reserve(self, request: MemoryRequest) -> None:
+    def reserve(self, request: Reservation) -> None:
         """Memory is reserved for it."""
         self.request = request
 

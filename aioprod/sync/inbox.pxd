@@ -1,7 +1,7 @@
 cimport cython
 
 from aioprod.producer.batching.accumulator cimport Accumulator
-from aioprod.producer.batching.budget cimport MemoryBudget
+from aioprod.producer.batching.buffer_memory cimport MemoryBudget
 from aioprod.records.bounds cimport loose_bound
 from aioprod.producer.clock cimport Clock
 from aioprod.sync.entry cimport Entry, new_entry

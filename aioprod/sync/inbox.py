@@ -9,7 +9,7 @@ from typing import Any, Final
 from aioprod.cluster.names import topic_name_error
 from aioprod.errors import BufferFullError, InvalidTopicError
 from aioprod.producer.batching.accumulator import Accumulator
-from aioprod.producer.batching.budget import MemoryBudget, MemoryRequest, record_too_large
+from aioprod.producer.batching.buffer_memory import MemoryBudget, Reservation, record_too_large
 from aioprod.producer.clock import Clock
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index
 from aioprod.records.bounds import loose_bound, record_size_bound
@@ -259,7 +259,7 @@ class Inbox:
         self._outgoing.reverse()
         return len(self._outgoing) > 0
 
-    def enter_reserved(self, entry: Entry, request: MemoryRequest) -> None:
+    def enter_reserved(self, entry: Entry, request: Reservation) -> None:
         """Take a record whose memory is reserved, behind all others, also when this inbox is closed already."""
         self._acquire()
         try:

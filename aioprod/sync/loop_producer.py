@@ -6,7 +6,7 @@ from typing import Any
 
 from aioprod.config import ProducerConfig
 from aioprod.producer import Producer
-from aioprod.producer.batching.budget import MemoryBudget, MemoryRequest
+from aioprod.producer.batching.buffer_memory import MemoryBudget, Reservation
 from aioprod.producer.preparation import Preparation
 from aioprod.producer.producer_calls import ProducerCalls
 from aioprod.sync.call import Call
@@ -43,14 +43,14 @@ class LoopProducer(Producer):
         self._engine.guard.check()
         return inbox.move(self._engine.parts.accumulator, most)
 
-    async def reserve(self, size: int) -> MemoryRequest:
+    async def reserve(self, size: int) -> Reservation:
         """Wait for room, in order of arrival; raises BufferFullError after `max.block.ms`."""
         return await self._engine.parts.memory_waiters.reserve(size, self._engine.max_block_s)
 
-    def append_reserved(self, entry: Entry, request: MemoryRequest) -> None:
+    def append_reserved(self, entry: Entry, request: Reservation) -> None:
         """Take a record for which memory is reserved; raises what `Producer.submit` raises."""
         self._engine.guard.check()
-        self._engine.parts.accumulator.budget.leave(request)
+        self._engine.parts.accumulator.budget.end(request)
         self._engine.parts.accumulator.append(
             entry.topic,
             entry.key,
@@ -63,6 +63,6 @@ class LoopProducer(Producer):
             True,
         )
 
-    def give_back(self, request: MemoryRequest) -> None:
+    def give_back(self, request: Reservation) -> None:
         """Return reserved memory, used or not."""
         self._engine.parts.memory_waiters.give_back(request)

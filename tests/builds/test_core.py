@@ -151,7 +151,7 @@ class Driver:
         budget = self.accumulator.budget
         request = budget.wait(size, None)
         granted = budget.grant()
-        budget.leave(request)
+        budget.end(request)
         return len(granted), budget.reserved, budget.fits(size)
 
     def seen(self, batch: Any) -> object:

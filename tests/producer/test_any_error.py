@@ -16,8 +16,7 @@ from aioprod._logger import Logger
 from aioprod.errors import AioprodError, ErrorCode, ProducerClosedError
 from aioprod.messages import ProduceRequest
 from aioprod.producer.batching.batch import Batch
-from aioprod.producer.batching.budget import MemoryBudget
-from aioprod.producer.batching.buffer_pool import BufferPool
+from aioprod.producer.batching.buffer_memory import BufferPool, MemoryBudget
 from aioprod.producer.batching.partition import Topic
 from aioprod.producer.batching.produce import ProduceEncoder
 from aioprod.producer.batching.sequences import Sequences

@@ -19,7 +19,7 @@ from aioprod.errors import (
 from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.metrics import Counter
 from aioprod.producer.backpressure import MemoryWaiters
-from aioprod.producer.batching.budget import MemoryBudget
+from aioprod.producer.batching.buffer_memory import MemoryBudget
 from aioprod.testing.fake import FakeCluster, Fault
 from tests.support.producers import Outcomes, ShiftedClock, Spy, pass_time, produced, running, turns, until
 

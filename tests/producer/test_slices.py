@@ -96,7 +96,7 @@ def test_brokers_take_turns_of_the_loop() -> None:
     )
     for queue in queues:
         queue.scheduled = True
-        sender.schedule(queue)
+        sender.drain_soon(queue)
     served: list[int] = []
     while asked:
         asked.pop()()

@@ -84,8 +84,8 @@ _ALL = (
     Mutation(
         "sequence numbers are given when a batch is full",
         "aioprod.producer.batching.accumulator",
-        "        partition.finish()\n        if self.compress",
-        "        partition.finish()\n        if self.sequences is not None and batch is not None:\n"
+        "        partition.close_batch()\n        if self.compress",
+        "        partition.close_batch()\n        if self.sequences is not None and batch is not None:\n"
         "            self.sequences.stamp(partition, batch)\n        if self.compress",
     ),
     Mutation(

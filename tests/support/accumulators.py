@@ -65,7 +65,7 @@ class Harness(BatchEvents):
             sequences=sequences,
         )
 
-    def queue_ready(self, queue: BrokerQueue) -> None:
+    def drain_soon(self, queue: BrokerQueue) -> None:
         self.woken.append(queue)
 
     def leader_changed(self, partition: Partition, old: BrokerQueue | None) -> None:

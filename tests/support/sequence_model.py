@@ -189,7 +189,7 @@ class Model(BatchEvents):
 
     def finish_batch(self) -> None:
         """What was accepted last is a batch, and takes no more."""
-        self.accumulator.finish(self.accumulator.topics["t"].partitions[0], self.now)
+        self.accumulator.end_linger(self.accumulator.topics["t"].partitions[0], self.now)
 
     def drain(self) -> bool:
         """Send what may be sent; whether there was anything."""

@@ -12,7 +12,7 @@ from aioprod.errors import AioprodError, ProducerClosedError, UnknownTopicError
 from aioprod.messages import MetadataRequest, MetadataResponse
 from aioprod.producer import Producer
 from aioprod.producer.batching.batch import Run
-from aioprod.producer.batching.budget import buffer_full
+from aioprod.producer.batching.buffer_memory import buffer_full
 from aioprod.producer.guard import State
 from aioprod.producer.logs.milestones import Facade
 from aioprod.producer.producer_calls import ProducerCalls
@@ -161,4 +161,4 @@ class SendingProducer(Producer):
         place = named.partitions[partition]
         accumulator.put_batch(place, records, Run(delivery, 0, records.count), now)
         if alone:
-            accumulator.finish(place, now)
+            accumulator.end_linger(place, now)

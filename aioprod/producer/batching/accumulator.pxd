@@ -1,10 +1,9 @@
 cimport cython
 
 from aioprod.producer.batching.batch cimport Batch, ParkedRecord
-from aioprod.producer.batching.budget cimport MemoryBudget
+from aioprod.producer.batching.buffer_memory cimport BufferPool, MemoryBudget
 from aioprod.producer.batching.partition_choice cimport PartitionChoice
 from aioprod.producer.batching.partition cimport BrokerQueue, Partition, Topic
-from aioprod.producer.batching.buffer_pool cimport BufferPool
 from aioprod.producer.batching.sequences cimport Sequences
 from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.bounds cimport record_size_bound
@@ -64,9 +63,8 @@ cdef class Accumulator:
     cdef Batch _open(self, Partition partition, Py_ssize_t bound, double now)
     @cython.locals(buffer=bytearray)
     cdef bint _grow(self, Batch batch, Py_ssize_t bound) except -1
-    cdef void _finish_full(self, Partition partition, double now) except *
-    cpdef void finish(self, Partition partition, double now) except *
+    cpdef void end_linger(self, Partition partition, double now) except *
     @cython.locals(batch=Batch, topic=Topic, timeout_s=double)
-    cpdef void close(self, Partition partition, Py_ssize_t size, double now) except *
+    cpdef void close_batch(self, Partition partition, Py_ssize_t size, double now) except *
     @cython.locals(newest=double)
-    cpdef void hold(self, Batch batch) except *
+    cpdef void track(self, Batch batch) except *

@@ -17,8 +17,7 @@ from aioprod.cluster.names import topic_name_error
 from aioprod.errors import InvalidTopicError
 from aioprod.producer.batching.batch import Batch, ParkedRecord
 from aioprod.producer.batching.batch_events import BatchEvents
-from aioprod.producer.batching.budget import MemoryBudget, buffer_full, record_too_large
-from aioprod.producer.batching.buffer_pool import BufferPool
+from aioprod.producer.batching.buffer_memory import BufferPool, MemoryBudget, buffer_full, record_too_large
 from aioprod.producer.batching.partition import BrokerQueue, Partition, Topic
 from aioprod.producer.batching.partition_choice import PartitionChoice
 from aioprod.producer.batching.sequences import Sequences
@@ -58,12 +57,9 @@ class AccumulatorSettings(NamedTuple):
 class Accumulator:
     """Takes records, and keeps them in order per partition until their outcome is known.
 
-    `queues` has one `BrokerQueue` per leader. `due` is called with the time of the first deadline, or now when a topic
-    is new; `compress` with each batch that takes no more records and is not compressed, None if none ever will be; all
-    else is reported to `events`. `sequences` numbers batches, None without idempotence.
-    `incomplete` holds every batch without outcome, oldest first; `delayed` (a heap) the partitions that back off;
-    `parked_topics` the topics that are not known yet.
-    `fitting_is_enough`: no record that fits into a batch beside others is too large, so that none has to be checked.
+    `due` is called with the time of the first deadline, or now when a topic is new; `compress` with each batch that
+    takes no more records and is not compressed, None if none ever will be; all else is reported to `events`.
+    `sequences` numbers batches, None without idempotence.
     """
 
     def __init__(
@@ -89,19 +85,22 @@ class Accumulator:
         self.parked_topics: dict[str, Topic] = {}
         self.queues: dict[int, BrokerQueue] = {}
         self.incomplete: OrderedDict[Batch, None] = OrderedDict()
+        """Every batch without outcome, the oldest first."""
         self._newest_deadline = 0.0
         self._is_ordered = True
         self.delayed: list[tuple[float, int, Partition]] = []
+        """The partitions that back off: a heap by the end of the backoff."""
         self.serial = 0
         self._full_position = self.pool.full_size - 1
         self._bound_max = min(settings.max_request_size - HEADER, settings.buffer_memory)
         self.fitting_is_enough = self.pool.full_size <= self._bound_max
+        """What fits into a batch of the full size is never too large for a request: no record has to be checked."""
         self.choice = PartitionChoice(
             partitioner,
             metadata=metadata,
             ignore_keys=settings.ignore_keys,
             full_position=self._full_position,
-            finish=self.finish,
+            end_linger=self.end_linger,
             raised=events.partitioner_raised,
         )
         self._events = events
@@ -133,10 +132,8 @@ class Accumulator:
         topic = self._last_topic if name is self._last_name else None
         if topic is None:
             topic = self.topic(name, now)
-        # `loose_bound` and `fits`, without a call for each record.
-        bound = LOOSE_OVERHEAD + len(headers)
-        bound += -1 if key is None else len(key)
-        bound += -1 if value is None else len(value)
+        bound = LOOSE_OVERHEAD + len(headers) + (-1 if key is None else len(key))
+        bound += -1 if value is None else len(value)  # As `loose_bound`, but without a call for each record.
         if bound > self._bound_max:
             bound = record_size_bound(key, value, headers)
             self.check_size(topic, bound)
@@ -274,7 +271,8 @@ class Accumulator:
             if size:
                 break
             if not self._grow(batch, bound):
-                self._finish_full(chosen, now)
+                self.close_batch(chosen, self.settings.batch_size, now)
+                chosen.enlist(now, self.linger_s)
         self.count(batch, 1, size, now)
         return batch
 
@@ -283,7 +281,7 @@ class Accumulator:
 
         Records of the partition that were taken before leave in a batch before it. `waiter` is that of all of them.
         """
-        self.finish(partition, now)
+        self.end_linger(partition, now)
         size = records.size - HEADER
         batch = self._open(partition, size, now)
         batch.builder.copy(records)
@@ -302,7 +300,8 @@ class Accumulator:
         self.serial += records
         if batch.builder.position + SMALLEST_RECORD > self._full_position:
             try:
-                self._finish_full(batch.partition, now)
+                self.close_batch(batch.partition, self.settings.batch_size, now)
+                batch.partition.enlist(now, self.linger_s)
             except BaseException as error:
                 raise_later(error)
                 self._due(now)
@@ -317,7 +316,7 @@ class Accumulator:
         try:
             if not self.incomplete:
                 self._due(batch.deadline)
-            self.hold(batch)
+            self.track(batch)
             topic = partition.topic
             if now - topic.touched_at >= TOUCH_S:
                 topic.touched_at = now
@@ -339,20 +338,16 @@ class Accumulator:
         self.pool.release(builder.grow(buffer))
         return True
 
-    def _finish_full(self, partition: Partition, now: float) -> None:
-        self.close(partition, self.settings.batch_size, now)
-        partition.enlist(now, self.linger_s)
-
-    def finish(self, partition: Partition, now: float) -> None:
+    def end_linger(self, partition: Partition, now: float) -> None:
         """Let the open batch, if there is one, leave without lingering."""
         if partition.open is not None:
-            self.close(partition, partition.open.builder.size, now)
+            self.close_batch(partition, partition.open.builder.size, now)
             partition.enlist(now, self.linger_s)
 
-    def close(self, partition: Partition, size: int, now: float) -> None:
+    def close_batch(self, partition: Partition, size: int, now: float) -> None:
         """The open batch takes no more records; `size` bytes count towards the turn of the sticky choice."""
         batch = partition.open
-        partition.finish()
+        partition.close_batch()
         if self.compress is not None and batch is not None:
             self.compress(batch)
         topic = partition.topic
@@ -361,7 +356,7 @@ class Accumulator:
             excluded = topic.stalled(now, timeout_s) if timeout_s > 0.0 else None
             topic.sticky.batch_closed(size, topic.queue_lengths, excluded)
 
-    def hold(self, batch: Batch) -> None:
+    def track(self, batch: Batch) -> None:
         """A batch is without outcome from now on; it may be older than others that are."""
         self._newest_deadline, newest = max(batch.deadline, self._newest_deadline), self._newest_deadline
         self._is_ordered = self._is_ordered and batch.deadline >= newest
@@ -429,7 +424,7 @@ class Accumulator:
         """Have each queue drained that has work."""
         for queue in self.queues.values():
             if queue.has_work():
-                queue.schedule()
+                queue.drain_soon()
 
     def unpark(self, topic: Topic) -> None:
         """Nothing is parked for the topic any more: its records go straight to their partitions from now on."""
@@ -451,5 +446,5 @@ class Accumulator:
         """The queue of a broker, made at first use."""
         queue = self.queues.get(node_id)
         if queue is None:
-            queue = self.queues[node_id] = BrokerQueue(node_id, self._events.queue_ready)
+            queue = self.queues[node_id] = BrokerQueue(node_id, self._events.drain_soon)
         return queue

@@ -18,8 +18,8 @@ cdef class FlushBarrier:
     cdef public object done
     cdef public long long pending
 
-    cpdef void hold(self) except *
-    cpdef void release(self) except *
+    cpdef void add(self) except *
+    cpdef void remove(self) except *
 
 
 @cython.final

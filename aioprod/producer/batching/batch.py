@@ -40,11 +40,11 @@ class FlushBarrier:
         self.pending = 0
         self.done = done
 
-    def hold(self) -> None:
+    def add(self) -> None:
         """One more batch, or parked record, that the flush waits for."""
         self.pending += 1
 
-    def release(self) -> None:
+    def remove(self) -> None:
         """One of them has its outcome."""
         self.pending -= 1
         if self.pending == 0:
@@ -52,18 +52,7 @@ class FlushBarrier:
 
 
 class Batch:
-    """Encoded records, their waiters, and what happened to them so far.
-
-    `waiters` has one entry per completion in record order: a `Run` stands for several records, everything else for
-    one; `producer/completions.py` knows what the entries are. Times are monotonic seconds.
-    `record_bytes` is what the batch holds of the memory budget, withdrawn records not included. `maybe_stored`: an
-    answer was lost or said nothing about the log, so the records may be there. `unanswered`: they were given to a
-    socket, and no answer has been read. `on_wire`: a connection may still read the bytes. `compressing`: a
-    thread reads the bytes or will, so that the batch can't be sent yet. `released`: all waiters were completed.
-    `was_redirected`: it was retried at once, as its partition had moved.
-    `base_sequence` is that of the first record, for `producer_id` and `epoch`, -1 for a batch that has none (see
-    `sequences`); `stamped`: the sealed bytes say the same.
-    """
+    """Encoded records, their waiters, and what happened to them so far. Times are monotonic seconds."""
 
     __slots__ = (
         "attempts",
@@ -101,32 +90,51 @@ class Batch:
         self.partition = partition
         self.builder = builder
         self.serial = serial
+        """Grows with each record that the producer accepts, so that it is the order of batches."""
         self.created = now
         self.deadline = deadline
         self.topic_id = partition.topic.topic_id
         self.state = OPEN
         self.waiters: list[Any] = []
+        """One entry per completion in record order: a `Run` stands for several records, everything else for one.
+
+        `producer/completions.py` knows what the entries are.
+        """
         self.withdrawn: set[int] | None = None
+        """The indexes of records that were taken back, and are still encoded."""
         self.places: dict[int, tuple[int, int]] | None = None
+        """Where the record of a waiter is, see `_place_of`."""
         self.records = 0
+        """Records that will be sent: those appended less those withdrawn."""
         self.record_bytes = 0
+        """What these hold of the memory budget."""
         self.attempts = 0
         self.broker: int | None = None
         self.code: ErrorCode | int | None = None
+        """What a broker answered last."""
         self.cause: BaseException | None = None
         self.maybe_stored = False
+        """An answer was lost or said nothing about the log, so that the records may be there."""
         self.sealed = False
         self.on_wire = False
+        """A connection may still read the bytes."""
         self.compressing = False
+        """A thread reads the bytes or will, so that the batch can't be sent yet."""
         self.unanswered = False
+        """The records were given to a socket, and no answer has been read."""
         self.retrying = False
         self.released = False
+        """All waiters were completed."""
         self.was_redirected = False
+        """It was retried at once, as its partition had moved."""
         self.producer_id = -1
         self.epoch = -1
         self.base_sequence = -1
+        """The number of the first record, for `producer_id` and `epoch`; -1 while the batch has none (`sequences`)."""
         self.stamped = False
+        """The sealed bytes have this producer id, epoch and number."""
         self.barriers: list[FlushBarrier] | None = None
+        """The flushes that wait for it."""
 
     def withdraw(self, waiter: object) -> int:
         """Take one record out before it is sent; the bytes it gives back, 0 when it is too late."""
@@ -171,21 +179,17 @@ class Batch:
         self.places = None
         return old
 
-    def hold(self, barrier: FlushBarrier) -> None:
+    def add_barrier(self, barrier: FlushBarrier) -> None:
         """Make a flush wait for this batch, once."""
         if self.barriers is None:
             self.barriers = []
         if barrier not in self.barriers:
             self.barriers.append(barrier)
-            barrier.hold()
+            barrier.add()
 
 
 class ParkedRecord:
-    """An accepted record whose topic is not known yet; `size` is what it holds of the memory budget.
-
-    It was accepted at `accepted` and waits until `deadline`, in monotonic seconds; `moved_to` is the batch that it
-    went to once the topic was known. One that was `withdrawn` is dropped when its turn comes.
-    """
+    """An accepted record whose topic is not known yet. Times are monotonic seconds."""
 
     __slots__ = (
         "accepted",
@@ -224,15 +228,19 @@ class ParkedRecord:
         self.timestamp = timestamp
         self.waiter = waiter
         self.size = size
+        """What it holds of the memory budget."""
         self.accepted = accepted
         self.deadline = deadline
         self.moved_to: Batch | None = None
+        """The batch that it went to once the topic was known."""
         self.withdrawn = False
+        """It is dropped when its turn comes."""
         self.barriers: list[FlushBarrier] | None = None
+        """The flushes that wait for it."""
 
-    def hold(self, barrier: FlushBarrier) -> None:
+    def add_barrier(self, barrier: FlushBarrier) -> None:
         """Make a flush wait for this record."""
         if self.barriers is None:
             self.barriers = []
         self.barriers.append(barrier)
-        barrier.hold()
+        barrier.add()

@@ -13,7 +13,7 @@ __all__ = ["BatchEvents"]
 class BatchEvents:
     """Callbacks of an `Accumulator` and its `Sequences`; a subclass overrides those it needs."""
 
-    def queue_ready(self, queue: BrokerQueue) -> None:
+    def drain_soon(self, queue: BrokerQueue) -> None:
         """Batches of this queue may be sent: drain it in the next iteration of the loop."""
 
     def withdraw(self, waiter: Any, owner: Batch | ParkedRecord) -> None:

@@ -3,7 +3,7 @@ cimport cython
 from aioprod.arrow.columns cimport BytesColumn, NumberColumn, PairsColumn, TimestampColumn
 from aioprod.producer.batching.accumulator cimport Accumulator
 from aioprod.producer.batching.batch cimport Batch
-from aioprod.producer.batching.budget cimport MemoryBudget
+from aioprod.producer.batching.buffer_memory cimport MemoryBudget
 from aioprod.producer.batching.partition_choice cimport PartitionChoice
 from aioprod.producer.batching.bulk_topics cimport RowTopics
 from aioprod.producer.batching.bulk_values cimport count_runs, join_bulk

@@ -23,4 +23,4 @@ cdef bint is_prepared(Accumulator accumulator, Batch batch) except -1
 cdef Batch take(Accumulator accumulator, Partition partition, double now)
 
 @cython.locals(partition=Partition)
-cpdef void finish_due(Accumulator accumulator, BrokerQueue queue, double now) except *
+cpdef void close_due(Accumulator accumulator, BrokerQueue queue, double now) except *

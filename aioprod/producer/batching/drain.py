@@ -9,7 +9,7 @@ from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.partition import BrokerQueue, Partition
 from aioprod.producer.batching.states import IN_FLIGHT
 
-__all__ = ["drain", "end_backoffs", "finish_due"]
+__all__ = ["close_due", "drain", "end_backoffs"]
 
 BATCHES_MAX = 1000
 """Batches in one request: a few milliseconds' work on its way out, and again when it is answered."""
@@ -24,7 +24,7 @@ def drain(
     compressed, `BATCHES_MAX` their number; `unfinished` lets batches that are still open leave too. Partitions take
     turns: a partition that was served goes to the end of the queue.
     """
-    finish_due(accumulator, queue, now)
+    close_due(accumulator, queue, now)
     queue.round += 1
     batches: list[Batch] = []
     size = raw = 0
@@ -59,7 +59,7 @@ def drain(
         raw += batch_size
         if batches and (size > size_max or raw > raw_max or len(batches) == BATCHES_MAX):
             break
-        accumulator.close(partition, batch_size, now)
+        accumulator.close_batch(partition, batch_size, now)
         if is_prepared(accumulator, open_batch):
             batches.append(take(accumulator, partition, now))
         else:
@@ -104,12 +104,12 @@ def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
     return batch
 
 
-def finish_due(accumulator: Accumulator, queue: BrokerQueue, now: float) -> None:
+def close_due(accumulator: Accumulator, queue: BrokerQueue, now: float) -> None:
     """Close the open batches that have lingered long enough, so that they count as ready."""
     while queue.next_due() <= now:
         partition = heappop(queue.lingering)[2].partition
         if partition in queue.unfinished:
-            accumulator.finish(partition, now)
+            accumulator.end_linger(partition, now)
 
 
 def end_backoffs(accumulator: Accumulator, now: float) -> float | None:

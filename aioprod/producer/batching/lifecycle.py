@@ -112,7 +112,7 @@ def release(accumulator: Accumulator, batch: Batch) -> None:
         accumulator.pool.release(batch.builder.buffer)
     barriers, batch.barriers = batch.barriers, None
     for barrier in barriers or ():
-        barrier.release()
+        barrier.remove()
 
 
 def withdraw(accumulator: Accumulator, batch: Batch, waiter: object, now: float) -> bool:
@@ -152,16 +152,16 @@ def flush(accumulator: Accumulator, completed: Iterable[Batch], now: float, done
     `completed` are the batches whose outcome is known while their waiters have not been completed yet.
     """
     barrier = FlushBarrier(done)
-    barrier.hold()
+    barrier.add()
     for batch in completed:
-        batch.hold(barrier)
+        batch.add_barrier(barrier)
     for batch in accumulator.incomplete:
-        batch.hold(barrier)
+        batch.add_barrier(barrier)
         if batch.state == OPEN:
-            accumulator.finish(batch.partition, now)
+            accumulator.end_linger(batch.partition, now)
     for topic in accumulator.parked_topics.values():
         for record in topic.parked or ():
             if not record.withdrawn:
-                record.hold(barrier)
-    barrier.release()
+                record.add_barrier(barrier)
+    barrier.remove()
     return barrier

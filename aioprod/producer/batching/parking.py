@@ -42,7 +42,7 @@ def move_on(
         if topic.parked and topic.parked[0] is record:
             topic.parked.popleft()
     for partition in flushed:
-        accumulator.finish(partition, now)
+        accumulator.end_linger(partition, now)
     if topic.count and not topic.parked:
         accumulator.unpark(topic)
 
@@ -64,7 +64,7 @@ def _moved(accumulator: Accumulator, record: ParkedRecord, batch: Batch) -> None
     """A parked record was encoded into a batch, which has counted its bytes."""
     batch.waiters.append(record.waiter)
     for barrier in record.barriers or ():
-        batch.hold(barrier)
+        batch.add_barrier(barrier)
     evict(accumulator, record)
     record.moved_to = batch
     # A future refers to its parked record, which would keep it from being freed with its last reference.
@@ -81,7 +81,7 @@ def evict(accumulator: Accumulator, record: ParkedRecord) -> bool:
     record.withdrawn = True
     accumulator.budget.release(record.size, 1)
     for barrier in record.barriers or ():
-        barrier.release()
+        barrier.remove()
     return True
 
 

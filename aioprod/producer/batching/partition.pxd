@@ -10,14 +10,14 @@ cdef double NEVER
 
 @cython.final
 cdef class BrokerQueue:
-    cdef public object wake, ready, stalled_since
+    cdef public object notify, ready, stalled_since
     cdef public dict unfinished
     cdef public list lingering
     cdef public int node_id, in_flight
     cdef public long long round
     cdef public bint scheduled
 
-    cpdef void schedule(self) except *
+    cpdef void drain_soon(self) except *
     @cython.locals(due=double, batch=Batch)
     cpdef double next_due(self) except -1
     cpdef bint has_work(self) except -1
@@ -42,7 +42,7 @@ cdef class Partition:
     @cython.locals(at=Py_ssize_t, before=Batch)
     cpdef void enqueue(self, Batch batch) except *
     @cython.locals(batch=Batch)
-    cpdef void finish(self) except *
+    cpdef void close_batch(self) except *
 
 
 @cython.final

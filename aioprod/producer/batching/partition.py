@@ -24,40 +24,44 @@ NEVER = math.inf
 class BrokerQueue:
     """The partitions of one broker that have something to send; a drain looks at no others.
 
-    `ready` holds partitions with a finished batch, `unfinished` those whose only batch is still open; a partition that
-    may not send (muted, backing off) is in neither. `wake` schedules a drain in this iteration of the loop. `in_flight`
-    counts the broker's unanswered Produce requests; `stalled_since` is when the broker stopped taking what was ready
-    (monotonic seconds), None while it does.
+    A partition that may not send (muted, backing off) is in neither of the two lists.
     """
 
     __slots__ = (
         "in_flight",
         "lingering",
         "node_id",
+        "notify",
         "ready",
         "round",
         "scheduled",
         "stalled_since",
-        "suspended",
         "unfinished",
-        "wake",
     )
 
-    def __init__(self, node_id: int, wake: Callable[[BrokerQueue], object]) -> None:
+    def __init__(self, node_id: int, notify: Callable[[BrokerQueue], object]) -> None:
         self.node_id = node_id
-        self.wake = wake
+        self.notify = notify
+        """Has this queue drained in the next iteration of the loop."""
         self.ready: deque[Partition] = deque()
+        """Partitions with a batch that takes no more records."""
         self.unfinished: dict[Partition, None] = {}
+        """Partitions whose only batch is still open."""
         self.lingering: list[tuple[float, int, Batch]] = []
+        """Open batches by the time at which they have lingered enough: a heap, with batches that left since."""
         self.scheduled = False
+        """`notify` was called, and the drain has not begun."""
         self.round = 0
+        """The number of the last drain."""
         self.in_flight = 0
+        """The broker's unanswered Produce requests."""
         self.stalled_since: float | None = None
+        """When the broker stopped taking what was ready, in monotonic seconds; None while it takes it."""
 
-    def schedule(self) -> None:
+    def drain_soon(self) -> None:
         """Schedule a drain, once until it runs."""
         if not self.scheduled:
-            self.wake(self)
+            self.notify(self)
             self.scheduled = True
 
     def next_due(self) -> float:
@@ -77,19 +81,7 @@ class BrokerQueue:
 class Partition:
     """Batches of one partition in the order of their records: sent before, queued, and the open one last.
 
-    `queue` is its leader's, None while there is no leader. `in_flight` counts batches on the wire, `retrying` those
-    that were sent before and have no outcome yet: while there are any, one batch at a time is sent, so that no later
-    record overtakes. `retry_at` is the end of the backoff in monotonic seconds, 0.0 for none.
-
-    `uncounted` and `uncounted_bytes`: what the present run of a bulk call has put into the open batch, see
-    `bulk_values`.
-
-    The rest is kept by `sequences`, and unused where batches have no sequence numbers. `next_sequence` is the
-    first number of the next batch, for `producer_id` and `epoch`; `unacknowledged` are the batches with numbers and
-    without outcome, in order; `is_established`: a batch of this epoch was acknowledged. Gaps, as serials, -1 for none:
-    `unknown_serial` of the last batch with an unknown outcome, `gap_from` of the first batch that is certainly not
-    stored, like all behind it. `has_unexplained_gap`: a broker reported a gap where none is known. `suspended`:
-    the partition waits for a producer id, an epoch, or to be added to `transaction`.
+    What follows `producer_id` is kept by `sequences`, and unused where batches have no sequence numbers.
     """
 
     __slots__ = (
@@ -124,26 +116,45 @@ class Partition:
         self.index = index
         self.in_flight_max = in_flight_max
         self.queue: BrokerQueue | None = None
+        """The queue of its leader, None while there is no leader."""
         self.leader_epoch = -1
         self.open: Batch | None = None
         self.queued: deque[Batch] = deque()
         self.in_flight = 0
+        """Batches on the wire."""
         self.retrying = 0
+        """Batches that were sent before and have no outcome yet.
+
+        While there are any, one batch at a time is sent, so that no later record overtakes them.
+        """
         self.retry_at = 0.0
+        """The end of the backoff in monotonic seconds, 0.0 for none."""
         self.listed = False
+        """It is in `queue.ready`."""
         self.round = 0
+        """The number of the drain that last took a batch from here."""
         self.uncounted = 0
+        """Records that the present run of a bulk call has put into the open batch, see `bulk_values`."""
         self.uncounted_bytes = 0
+        """Their bytes."""
         self.producer_id = -1
         self.epoch = -1
         self.next_sequence = 0
+        """The first number of the next batch, for `producer_id` and `epoch`."""
         self.unacknowledged: deque[Batch] = deque()
+        """The batches with numbers and without outcome, in order."""
         self.is_established = True
+        """A batch of this epoch was acknowledged."""
         self.has_unexplained_gap = False
+        """A broker reported a gap where none is known."""
         self.unknown_serial = -1
+        """The serial of the last batch whose outcome is unknown, -1 for none."""
         self.gap_from = -1
+        """The serial of the first batch that is certainly not stored, -1 for none: no batch behind it is stored."""
         self.suspended = False
+        """It waits for a producer id, for an epoch, or to be added to `transaction`."""
         self.transaction = 0
+        """The number of the last transaction that it joined."""
 
     def muted(self, now: float) -> bool:
         """Whether nothing may be sent now, because of the order of records or a backoff."""
@@ -164,11 +175,11 @@ class Partition:
                 self.listed = True
                 queue.unfinished.pop(self, None)
                 queue.ready.append(self)
-                queue.schedule()
+                queue.drain_soon()
         elif open_batch is not None and self not in queue.unfinished:
             queue.unfinished[self] = None
             heappush(queue.lingering, (open_batch.created + linger_s, open_batch.serial, open_batch))
-            queue.schedule()
+            queue.drain_soon()
 
     def delist(self) -> None:
         """Leave the broker's lists."""
@@ -186,8 +197,8 @@ class Partition:
         self.queued.insert(at, batch)
         batch.state = QUEUED
 
-    def finish(self) -> None:
-        """Close the open batch: it takes no more records and may leave."""
+    def close_batch(self) -> None:
+        """The open batch takes no more records and may leave."""
         batch = self.open
         if batch is not None:
             self.queued.append(batch)  # The open batch is the youngest.
@@ -210,15 +221,7 @@ class Partition:
 
 
 class Topic:
-    """The partitions of one topic, the sticky choice for records without key, and the records that wait for metadata.
-
-    `name_bytes` is the name in utf-8. `count` is how many partitions the topic has now; `partitions` may hold more,
-    from before it was created again. `parked` is None once the topic is usable and all records parked for it have moved
-    on; `error` is why the topic will never be usable. `queue_lengths` counts batches that are not on the wire, for
-    partitions that have any: the adaptive choice reads it. `touched_at` is when the topic was last marked as used in
-    the metadata, in monotonic seconds. `withdraw` takes the record of a cancelled future back. It is here, not in each
-    future, as the owner of a future's record knows its topic.
-    """
+    """The partitions of one topic, the sticky choice for records without key, and what waits for its metadata."""
 
     __slots__ = (
         "count",
@@ -244,13 +247,20 @@ class Topic:
         self.name_bytes = name.encode()
         self.sticky = sticky
         self.withdraw = withdraw
+        """Takes the record of a cancelled future back: here, as the owner of a future's record knows its topic."""
         self.count = 0
+        """How many partitions the topic has now."""
         self.partitions: list[Partition] = []
+        """Those, and perhaps more, from before the topic was created again."""
         self.parked: deque[ParkedRecord] | None = deque()
+        """None once the topic is usable and all records parked for it have moved on."""
         self.queue_lengths: dict[int, int] = {}
+        """Batches that are not on the wire, for partitions that have any: the adaptive choice reads it."""
         self.topic_id: bytes | None = None
         self.touched_at = -math.inf
+        """When the topic was last marked as used in the metadata, in monotonic seconds."""
         self.error: AioprodError | None = None
+        """Why the topic will never be usable."""
 
     def count_queued(self, index: int, change: int) -> None:
         """Keep `queue_lengths`."""

@@ -7,7 +7,7 @@ from aioprod.routing.hashes cimport murmur2_of
 
 @cython.final
 cdef class PartitionChoice:
-    cdef object _partitioner, _on_new_batch, _metadata, _finish, _raised
+    cdef object _partitioner, _on_new_batch, _metadata, _end_linger, _raised
     cdef readonly bint is_built_in, keyed_is_sticky
     cdef readonly Py_ssize_t full_position
 

@@ -18,14 +18,14 @@ __all__ = ["PartitionChoice"]
 class PartitionChoice:
     """The built-in choice of Java 4 (murmur2 for keys, adaptive sticky without), or a partitioner object's.
 
-    `full_position` is the end of a batch buffer at its full size: if a record may not fit, a partitioner's
-    `on_new_batch` is called, and then its `partition` again. Before that `finish` is called with the partition and the
-    time: the batch there takes no more records, whatever partition the record goes to, or it would linger although the
-    partitioner left it. `raised` is called with what a partitioner raises.
+    If a record may not fit into the open batch, a partitioner's `on_new_batch` is called, and then its `partition`
+    again. Before that `end_linger` is called with the partition and the time: the batch there takes no more records,
+    whatever partition the record goes to, or it would linger although the partitioner left it. `raised` is called with
+    what a partitioner raises.
     """
 
     __slots__ = (
-        "_finish",
+        "_end_linger",
         "_metadata",
         "_on_new_batch",
         "_partitioner",
@@ -42,14 +42,15 @@ class PartitionChoice:
         metadata: Metadata,
         ignore_keys: bool,
         full_position: int,
-        finish: Callable[[Partition, float], object],
+        end_linger: Callable[[Partition, float], object],
         raised: Callable[[BaseException], object],
     ) -> None:
         self._partitioner = partitioner
         self._on_new_batch = getattr(partitioner, "on_new_batch", None)
         self._metadata = metadata
         self.full_position = full_position
-        self._finish = finish
+        """The end of a batch buffer at its full size."""
+        self._end_linger = end_linger
         self._raised = raised
         self.is_built_in = partitioner is None
         """There is no partitioner object: records without key go where the topic's sticky choice points."""
@@ -86,7 +87,7 @@ class PartitionChoice:
                 batch = target.open
                 if batch is None or batch.builder.position + bound > self.full_position:
                     if batch is not None:
-                        self._finish(target, now)
+                        self._end_linger(target, now)
                     self._on_new_batch(topic.name, self._metadata.cluster, chosen)
                     chosen = self._call(topic, key, value)
         except AioprodError:

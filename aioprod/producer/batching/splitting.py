@@ -7,7 +7,7 @@ from typing import Any
 
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, Run
-from aioprod.producer.batching.buffer_pool import BUFFER_OVERHEAD
+from aioprod.producer.batching.buffer_memory import BUFFER_OVERHEAD
 from aioprod.producer.batching.lifecycle import complete, requeue
 from aioprod.producer.batching.states import IN_FLIGHT
 from aioprod.records.bounds import bound_of
@@ -67,11 +67,11 @@ def _replace(
     accumulator.budget.release(batch.record_bytes - sum(part.record_bytes for part in parts), 0)
     for part in parts:
         for barrier in batch.barriers or ():
-            part.hold(barrier)
-        accumulator.hold(part)
+            part.add_barrier(barrier)
+        accumulator.track(part)
     accumulator.pool.release(batch.builder.buffer)
     for barrier in batch.barriers or ():
-        barrier.release()
+        barrier.remove()
     return parts
 
 

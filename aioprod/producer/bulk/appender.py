@@ -63,8 +63,8 @@ class BulkAppender:
     async def append_next(self, part: BulkPart, name: str | None) -> None:
         """Wait for the room that the next record needs, in order of arrival, and append what can be appended then."""
         engine = self._engine
-        request = await engine.parts.memory_waiters.reserve(part.needed, engine.max_block_s)
-        engine.parts.accumulator.budget.leave(request)
+        reservation = await engine.parts.memory_waiters.reserve(part.needed, engine.max_block_s)
+        engine.parts.accumulator.budget.end(reservation)
         try:
             self.append(part, name, granted=True)
         finally:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioprod.producer.batching.budget import MemoryBudget, MemoryRequest
+from aioprod.producer.batching.buffer_memory import MemoryBudget, Reservation
 
 
 def test_takes_and_releases() -> None:
@@ -41,8 +41,8 @@ def test_no_record_overtakes_a_waiter() -> None:
     assert budget.grant() == [first, second]
     assert budget.reserved == 55
     assert not budget.fits(15), "who was granted room comes before"
-    budget.leave(first)
-    budget.leave(second)
+    budget.end(first)
+    budget.end(second)
     assert budget.fits(15)
 
 
@@ -50,8 +50,8 @@ def test_a_grant_is_given_back_once() -> None:
     budget = MemoryBudget(100)
     request = budget.wait(80, "waiter")
     assert budget.grant() == [request]
-    budget.leave(request)
-    budget.leave(request)
+    budget.end(request)
+    budget.end(request)
     assert budget.reserved == 0
     assert budget.fits(100)
 
@@ -61,7 +61,7 @@ def test_leaving_the_line_lets_the_next_one_in() -> None:
     budget.take(90)
     large = budget.wait(50, "large")
     small = budget.wait(10, "small")
-    budget.leave(large)
+    budget.end(large)
     assert budget.grant() == [small]
 
 
@@ -77,7 +77,7 @@ def test_a_dissolved_line_blocks_no_later_record() -> None:
     (third,) = budget.grant()
     assert budget.dissolve() == []
     assert not budget.fits(1), "granted room stays reserved"
-    budget.leave(third)
+    budget.end(third)
     assert budget.fits(10)
 
 
@@ -97,8 +97,8 @@ def test_records_are_taken_one_by_one_or_several_at_a_time() -> None:
 def test_the_limit_always_holds(steps: list[tuple[str, int]]) -> None:
     budget = MemoryBudget(100)
     taken: list[int] = []
-    waiting: list[MemoryRequest] = []
-    granted: list[MemoryRequest] = []
+    waiting: list[Reservation] = []
+    granted: list[Reservation] = []
     for step, size in steps:
         if step == "take" and budget.fits(size):
             budget.take(size)
@@ -113,7 +113,7 @@ def test_the_limit_always_holds(steps: list[tuple[str, int]]) -> None:
             del waiting[: len(served)]
             granted += served
         elif step == "leave" and granted:
-            budget.leave(granted.pop())
+            budget.end(granted.pop())
         elif step == "dissolve":
             assert budget.dissolve() == waiting
             waiting.clear()
@@ -132,5 +132,5 @@ def test_a_waiter_without_keep_reserves_nothing() -> None:
     budget.release(60, 1)
     assert budget.grant() == [drain, after]
     assert budget.reserved == 90
-    budget.leave(drain)
+    budget.end(drain)
     assert budget.reserved == 90

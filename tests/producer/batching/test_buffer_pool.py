@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aioprod.producer.batching.buffer_pool import BUFFER_OVERHEAD, BufferPool
+from aioprod.producer.batching.buffer_memory import BUFFER_OVERHEAD, BufferPool
 from aioprod.records.layout import HEADER, PREFIX
 
 

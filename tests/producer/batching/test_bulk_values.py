@@ -241,7 +241,7 @@ def test_a_run_ends_where_the_memory_does() -> None:
     harness.accumulator.budget.release(500, 10)
     assert not append(harness, given)
     assert given.at == before, "somebody else is in line"
-    harness.accumulator.budget.leave(request)
+    harness.accumulator.budget.end(request)
     assert not append(harness, given)
     assert given.at > before
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from aioprod.producer.batching.drain import BATCHES_MAX, end_backoffs, finish_due
+from aioprod.producer.batching.drain import BATCHES_MAX, close_due, end_backoffs
 from aioprod.producer.batching.lifecycle import compressed, land, requeue
 from aioprod.producer.batching.states import IN_FLIGHT
 from aioprod.records.compression import Compression
@@ -78,7 +78,7 @@ def test_there_is_a_limit_of_batches() -> None:
     harness.lead(dict.fromkeys(range(2 * count), 1))
     batches = [harness.batch(partition=partition) for partition in range(2 * count)]
     for batch in batches[:count]:
-        harness.accumulator.finish(batch.partition, 0.0)
+        harness.accumulator.end_linger(batch.partition, 0.0)
     assert harness.drain(size_max=10_000_000, raw_max=10_000_000) == batches[:BATCHES_MAX]
     assert harness.drain(size_max=10_000_000, raw_max=10_000_000) == batches[BATCHES_MAX : 2 * BATCHES_MAX]
 
@@ -195,7 +195,7 @@ def test_a_muted_batch_that_has_lingered_leaves_as_soon_as_it_may() -> None:
     first = harness.batch(now=1.0)
     harness.drain(now=1.0)
     late = harness.batch(now=1.001)
-    finish_due(harness.accumulator, harness.accumulator.queue(1), 2.0)
+    close_due(harness.accumulator, harness.accumulator.queue(1), 2.0)
     assert harness.drain(now=2.0) == []
     harness.acknowledge(first, 2.0)
     assert harness.drain(now=2.0, unfinished=False) == [late]

@@ -1,7 +1,9 @@
 cimport cython
 
+from aioprod.wire cimport memory
 
-cdef class MemoryRequest:
+
+cdef class Reservation:
     cdef public object waiter
     cdef public long long size
     cdef public bint granted, keep
@@ -15,3 +17,13 @@ cdef class MemoryBudget:
     cpdef bint fits(self, long long size) except -1
     cpdef void take(self, long long size, long long records=*) noexcept
     cpdef void release(self, long long size, long long records) except *
+
+
+cdef class BufferPool:
+    cdef readonly Py_ssize_t full_size, free_max
+    cdef readonly list free
+
+    @cython.locals(size=Py_ssize_t)
+    cpdef bytearray acquire(self, Py_ssize_t need)
+    cpdef bytearray larger(self, bytearray buffer, Py_ssize_t need)
+    cpdef void release(self, bytearray buffer) except *

@@ -1,0 +1,163 @@
+"""The memory of a producer: the one counter of bytes, the queue of callers that wait for bytes, and the buffers."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from aioprod.errors import BufferFullError, RecordTooLargeError
+from aioprod.records.layout import HEADER, PREFIX
+from aioprod.wire import memory
+
+__all__ = ["BUFFER_OVERHEAD", "BufferPool", "MemoryBudget", "Reservation", "buffer_full", "record_too_large"]
+
+BUFFER_OVERHEAD = PREFIX + HEADER + 1
+"""Bytes of a buffer that hold no record: room for the Produce prefix, the batch header, one byte for a tag section."""
+
+SMALL = 1024
+
+
+class Reservation:
+    """A caller that waits until `size` bytes are free, and gets them reserved if `keep`; `waiter` is opaque here."""
+
+    __slots__ = ("granted", "keep", "size", "waiter")
+
+    def __init__(self, size: int, waiter: object, keep: bool) -> None:
+        self.size = size
+        self.keep = keep
+        self.waiter = waiter
+        self.granted = False
+
+
+class MemoryBudget:
+    """Counts the encoded bytes of accepted records that have no outcome yet, up to `limit` (`buffer.memory`).
+
+    Waiters are served in order, and no later record overtakes: one that would fit is rejected while an older one waits,
+    or has been granted bytes that it has not taken yet. Granted bytes are reserved until their owner takes or returns
+    them.
+    """
+
+    __slots__ = ("limit", "open_to", "records", "rejected", "reserved", "used", "waiting")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.open_to = limit
+        """Up to where new records may raise `used`: `limit`, or -1 while callers wait or bytes are reserved."""
+        self.used = 0
+        self.records = 0
+        self.reserved = 0
+        self.rejected = 0
+        """The size of the largest record that did not fit since a caller last waited for it."""
+        self.waiting: deque[Reservation] = deque()
+
+    def fits(self, size: int) -> bool:
+        """Whether a record of at most `size` bytes may be taken now."""
+        return self.used + size <= self.open_to
+
+    def take(self, size: int, records: int = 1) -> None:
+        """Count `size` bytes of so many records."""
+        self.used += size
+        self.records += records
+
+    def release(self, size: int, records: int) -> None:
+        """Return `size` bytes of `records` records that were taken before."""
+        self.used -= size
+        self.records -= records
+        assert self.used >= 0, "bytes were released twice"
+        assert self.records >= 0, "records were released twice"
+
+    def wait(self, size: int, waiter: object, *, keep: bool = True) -> Reservation:
+        """Queue for `size` bytes."""
+        reservation = Reservation(size, waiter, keep)
+        self.waiting.append(reservation)
+        self._reopen()
+        return reservation
+
+    def grant(self) -> list[Reservation]:
+        """Dequeue the first reservations that fit now; the bytes of those that keep them are reserved."""
+        granted: list[Reservation] = []
+        while self.waiting and self.used + self.reserved + self.waiting[0].size <= self.limit:
+            reservation = self.waiting.popleft()
+            if reservation.keep:
+                reservation.granted = True
+                self.reserved += reservation.size
+            granted.append(reservation)
+        self._reopen()
+        return granted
+
+    def end(self, reservation: Reservation) -> None:
+        """Leave the queue, or return granted bytes (their owner takes the bytes of its record itself)."""
+        if reservation.granted:
+            reservation.granted = False
+            self.reserved -= reservation.size
+        elif reservation in self.waiting:
+            self.waiting.remove(reservation)
+        self._reopen()
+
+    def dissolve(self) -> list[Reservation]:
+        """Empty the queue and return its reservations, none of which is granted."""
+        waiting = list(self.waiting)
+        self.waiting.clear()
+        self._reopen()
+        return waiting
+
+    def _reopen(self) -> None:
+        self.open_to = -1 if self.waiting or self.reserved else self.limit
+
+
+class BufferPool:
+    """Hands out bytearrays for `batch.size`; keeps up to `kept_max` bytes of full-size ones for reuse.
+
+    Reusing a buffer saves the page faults of a fresh one. A partition that gets one record holds about a kilobyte,
+    not a full batch, so that ten thousand partitions fit in memory. The next size is the full one, as it is not
+    zeroed: pages of it that are never written cost nothing, while each size in between would be copied.
+    """
+
+    __slots__ = ("free", "free_max", "full_size")
+
+    def __init__(self, batch_size: int, kept_max: int) -> None:
+        self.full_size = PREFIX + max(batch_size, HEADER) + 1
+        self.free: list[bytearray] = []
+        self.free_max = kept_max // self.full_size
+
+    def acquire(self, need: int) -> bytearray:
+        """A buffer with room for `need` record bytes: a recycled one, else a small, a full, or a larger one."""
+        if self.free and need + BUFFER_OVERHEAD <= self.full_size:
+            return self.free.pop()
+        size = need + BUFFER_OVERHEAD
+        if size <= self.full_size:
+            size = SMALL if size <= SMALL < self.full_size else self.full_size
+        return memory.room(size)
+
+    def larger(self, buffer: bytearray, need: int) -> bytearray | None:
+        """A buffer to grow into, with room for `need` record bytes, or None when `buffer` is at its full size."""
+        if len(buffer) >= self.full_size or need + BUFFER_OVERHEAD > self.full_size:
+            return None
+        return self.acquire(max(need, len(buffer)))
+
+    def release(self, buffer: bytearray) -> None:
+        """Take back a buffer that nothing reads any more."""
+        if len(buffer) == self.full_size and len(self.free) < self.free_max:
+            self.free.append(buffer)
+
+
+def record_too_large(topic: str, bound: int, size_max: int, buffer_memory: int) -> RecordTooLargeError:
+    """A record of up to `bound` bytes fits into no request of `size_max` bytes, or not into the whole memory."""
+    if bound + HEADER > size_max:
+        return RecordTooLargeError(
+            f"A record for topic {topic!r} takes up to {bound + HEADER} bytes with its batch header, more than "
+            f"max.request.size={size_max}.",
+            hint="Send smaller values, or raise max.request.size together with the topic's max.message.bytes.",
+        )
+    return RecordTooLargeError(
+        f"A record for topic {topic!r} takes up to {bound} bytes, more than buffer.memory={buffer_memory}.",
+        hint="Send smaller values, or raise buffer.memory, which has room for all records that are not delivered yet.",
+    )
+
+
+def buffer_full(topic: str, bound: int, budget: MemoryBudget) -> BufferFullError:
+    """A record of up to `bound` bytes does not fit now."""
+    return BufferFullError(
+        f"buffer.memory={budget.limit} is used up: {budget.records} records with {budget.used} bytes wait for "
+        f"their delivery, and the next one, for topic {topic!r}, needs up to {bound} bytes.",
+        hint="Await producer.drain() or send(), which wait for room, or raise buffer.memory.",
+    )
