@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aioprod._error_codes import ErrorCode
 from aioprod.errors import (
@@ -24,7 +24,7 @@ from aioprod.types import ProducerRecord
 __all__ = ["Failure", "is_aborted_on_purpose", "kind_of", "rebuilt"]
 
 
-_FENCED: dict[type[DeliveryError], type[DeliveryError]] = {
+_FENCED: Final[dict[type[DeliveryError], type[DeliveryError]]] = {
     NotSentError: FencedNotSentError,
     UnknownOutcomeError: FencedUnknownOutcomeError,
     RejectedError: FencedRejectedError,

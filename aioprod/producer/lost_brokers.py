@@ -21,12 +21,12 @@ _logger = Logger("aioprod.producer")
 QUIET_S: Final = 10.0
 """How long no second warning about a broker is logged, in seconds; then one is, if it is still away or lost again."""
 
-LOOK_S_MIN: Final = 5.0
-LOOK_SHARE: Final = 0.25
-LOOK_S_MAX: Final = 300.0
+_LOOK_S_MIN: Final = 5.0
+_LOOK_SHARE: Final = 0.25
+_LOOK_S_MAX: Final = 300.0
 """When to reconnect to a broker that is not needed, as others lead its partitions: after a quarter of its absence."""
 
-LOOKED_AT: Final = 2000
+_LOOKED_AT: Final = 2000
 """Batches for a broker are looked for among this many of the oldest ones: less than a millisecond's work."""
 
 
@@ -75,7 +75,7 @@ class LostBrokers:
         if now < self._quiet_until.get(node_id, -math.inf):
             return
         absence.is_reported = True
-        absence.look_at = now + LOOK_S_MIN
+        absence.look_at = now + _LOOK_S_MIN
         self._quiet_until[node_id] = now + QUIET_S
         _logger.warning(
             "%s %s, and %s %s for it: %s",
@@ -90,7 +90,7 @@ class LostBrokers:
         """Reconnect to the brokers that are away, if it is time to; returns when to call this again."""
         for node_id, absence in self._away.items():
             if now >= absence.look_at:
-                absence.look_at = now + min(LOOK_S_MAX, max(LOOK_S_MIN, LOOK_SHARE * (now - absence.since)))
+                absence.look_at = now + min(_LOOK_S_MAX, max(_LOOK_S_MIN, _LOOK_SHARE * (now - absence.since)))
                 absence.is_missing = not self._connect(node_id, now)
                 if absence.is_missing:
                     self._client.metadata.request_update(now)
@@ -122,7 +122,7 @@ class LostBrokers:
         """How many records wait for a broker, among the oldest; or for any broker, where none is connected."""
         accumulator = self._accumulator
         waiting = 0
-        for batch in islice(accumulator.incomplete, LOOKED_AT):
+        for batch in islice(accumulator.incomplete, _LOOKED_AT):
             queue = batch.partition.queue
             if queue is not None and queue.node_id == node_id:
                 waiting += batch.records

@@ -20,7 +20,7 @@ __all__ = ["Preparation", "Prepared", "as_bytes", "partition_index", "seconds", 
 
 _logger = Logger("aioprod.producer")
 
-SECONDS_MAX = 10**11
+_SECONDS_MAX: Final = 10**11
 """A smaller number of milliseconds is a time before March 1973, and as a number of seconds one up to the year 5138."""
 
 Prepared: TypeAlias = tuple[str, bytes | None, bytes | None, bytes, int, int | None]
@@ -205,13 +205,13 @@ class Preparation:
     def timestamp_ms(self, topic: str, timestamp: Timestamp) -> int:
         """A timestamp as the user gives it in milliseconds since the epoch; raises InvalidRecordError."""
         at_ms = timestamp_ms(topic, timestamp)
-        if at_ms < SECONDS_MAX and not isinstance(timestamp, datetime.datetime):
+        if at_ms < _SECONDS_MAX and not isinstance(timestamp, datetime.datetime):
             self.warn_of_seconds(topic, at_ms)
         return at_ms
 
     def warn_of_seconds(self, topic: str, at_ms: int) -> None:
         """Warn once of a timestamp that is more likely to be in seconds."""
-        if self._warns_of_seconds and 0 < at_ms < SECONDS_MAX:
+        if self._warns_of_seconds and 0 < at_ms < _SECONDS_MAX:
             self._warns_of_seconds = False
             day = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).date()
             _logger.warning(

@@ -127,8 +127,8 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
         await self._engine.parts.client.reload_credentials()
 
     def __del__(self) -> None:
-        # Nothing in the loop refers to the producer, so this is called when its users let go of it. When the
-        # interpreter ends, Python sets the globals of compiled modules to None first.
+        # Nothing in the loop refers to the producer: this is called when its users let go of it. At the end of the
+        # interpreter Python sets the globals of compiled modules to None first.
         engine = getattr(self, "_engine", None)
         if engine is not None and dropped is not None:
             dropped(engine, self)

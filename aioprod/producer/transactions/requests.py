@@ -48,22 +48,22 @@ __all__ = ["CoordinatorRequests", "Offsets", "ProducerIdentity", "Rejected", "tr
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
-CLIENTS_MAX: Final = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4}
+_CLIENTS_MAX: Final = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4}
 """The last versions below transaction.version 2: what comes after adds by itself, or raises the epoch (KIP-890)."""
-FIRST_IMPLICIT_REQUESTS: Final[Mapping[type[AnyRequest], int]] = {
+_FIRST_IMPLICIT_REQUESTS: Final[Mapping[type[AnyRequest], int]] = {
     ProduceRequest: FIRST_THAT_JOINS,
     TxnOffsetCommitRequest: 5,
     EndTxnRequest: 5,
 }
 """What transaction.version 2 is made of."""
-FIRST_WITH_EPOCH: Final = 3
+_FIRST_WITH_EPOCH: Final = 3
 """The InitProducerId version that raises the epoch of a living producer (KIP-360)."""
-FIRST_WITH_MEMBER: Final = 3
+_FIRST_WITH_MEMBER: Final = 3
 """The TxnOffsetCommit version with the member's generation, by which brokers fence a replaced member (KIP-447)."""
-COMPLETION_BACKOFF: Final = Backoff(initial_s=0.02, max_s=0.1)
+_COMPLETION_BACKOFF: Final = Backoff(initial_s=0.02, max_s=0.1)
 """How long to wait for the transaction before to be completed, which takes some milliseconds."""
-JOINING_S: Final = 0.02
-JOINING_DOUBLINGS_MAX: Final = 3
+_JOINING_S: Final = 0.02
+_JOINING_DOUBLINGS_MAX: Final = 3
 """How long a first batch waits that could not be added to the transaction."""
 
 
@@ -89,7 +89,7 @@ def transaction_version(client: Client) -> int:
     passes the features on.
     """
     level = client.feature("transaction.version")
-    offers = all(client.speaks(kind, at_least=version) for kind, version in FIRST_IMPLICIT_REQUESTS.items())
+    offers = all(client.speaks(kind, at_least=version) for kind, version in _FIRST_IMPLICIT_REQUESTS.items())
     return level if offers else min(level, 1)
 
 
@@ -131,7 +131,7 @@ class CoordinatorRequests:
 
         Much of the pause is random, as another process that produces in the same transaction may retry too.
         """
-        return JOINING_S * 2.0 ** min(failures, JOINING_DOUBLINGS_MAX) * self._random.uniform(0.5, 1.5)
+        return _JOINING_S * 2.0 ** min(failures, _JOINING_DOUBLINGS_MAX) * self._random.uniform(0.5, 1.5)
 
     async def initialize(
         self, before: ProducerIdentity, deadline: float, *, is_open: bool = False, has_ended: bool = False
@@ -151,7 +151,7 @@ class CoordinatorRequests:
 
         def build(version: int) -> InitProducerIdRequest:
             nonlocal named
-            self.is_old = version < FIRST_WITH_EPOCH
+            self.is_old = version < _FIRST_WITH_EPOCH
             named = ProducerIdentity() if self.is_old or is_open else before
             return InitProducerIdRequest(
                 transactional_id=self.transactional_id,
@@ -240,7 +240,7 @@ class CoordinatorRequests:
             topics.setdefault(topic, []).append(row)
 
         def build(version: int) -> TxnOffsetCommitRequest:
-            if version < FIRST_WITH_MEMBER and group != GroupMetadata(group.group_id):
+            if version < _FIRST_WITH_MEMBER and group != GroupMetadata(group.group_id):
                 raise UnsupportedVersionError(
                     f"The offsets of group {group.group_id!r} were not committed: its coordinator is older than 2.5 "
                     "and does not check that the member still owns the partitions (KIP-447).",
@@ -264,7 +264,7 @@ class CoordinatorRequests:
         coordinator = self._groups.get(group.group_id)
         if coordinator is None:
             coordinator = self._groups[group.group_id] = Coordinator(self._client, "group", group.group_id)
-        at_most = None if adds else CLIENTS_MAX[TxnOffsetCommitRequest]
+        at_most = None if adds else _CLIENTS_MAX[TxnOffsetCommitRequest]
         message = ByVersion(TxnOffsetCommitRequest, build, at_most)
         await self._request(
             Step.COMMIT_OFFSETS,
@@ -310,7 +310,7 @@ class CoordinatorRequests:
 
     def _limited(self, request: Request[ResponseT]) -> ByVersion[ResponseT]:
         kind = type(request)
-        return ByVersion(kind, lambda _version: request, CLIENTS_MAX[kind])
+        return ByVersion(kind, lambda _version: request, _CLIENTS_MAX[kind])
 
     async def _request(
         self,
@@ -341,7 +341,7 @@ class CoordinatorRequests:
                 error.may_be_stored = _is_open(step, code)
                 raise Rejected(code, meaning, error)
             if meaning is Meaning.WAIT:
-                delay_s = min(delay_s, COMPLETION_BACKOFF.delay_s(attempt - 1, self._random))
+                delay_s = min(delay_s, _COMPLETION_BACKOFF.delay_s(attempt - 1, self._random))
             last = _said(step, code)
             await asyncio.sleep(min(delay_s, max(0.0, deadline - self._client.now())))
 
