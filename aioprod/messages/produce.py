@@ -111,6 +111,6 @@ class ProduceRequest(Request[ProduceResponse]):
 
     transactional_id: str | None = wire(STRING, nullable="0+", default=None)
     acks: int = wire(INT16)
-    """0 asks for no answer at all, 1 for the acknowledgement of the leader, -1 for that of all in-sync replicas."""
+    """0 means no answer at all, 1 for the acknowledgement of the leader, -1 for that of all in-sync replicas."""
     timeout_ms: int = wire(INT32)
     topic_data: tuple[TopicProduceData, ...] = wire(array(TopicProduceData))

@@ -12,7 +12,7 @@ __all__ = ["BufferedConnection"]
 class BufferedConnection(BrokerConnection, asyncio.BufferedProtocol):
     """A `BrokerConnection` without TLS: the transport puts what arrives into the memory in which it stays.
 
-    With TLS this would save no copy: the transport has decrypted the bytes before it asks for room.
+    With TLS this would save no copy: the transport has decrypted the bytes before it wants room.
     """
 
     __slots__ = ()

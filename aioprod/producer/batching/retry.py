@@ -47,7 +47,7 @@ def judge(batch: Batch, code: ErrorCode | int, retries: int, sequences: Sequence
     """Read the error code of a Produce response for one batch; `retries` is how often it may be sent again.
 
     Codes that we don't know are not retried, as Java does. `sequences` are those of the producer, None without
-    idempotence: they are told of a batch that is out of sequence. The codes that wait for something of our own count no
+    idempotence: they note a batch that is out of sequence. The codes that wait for something of our own count no
     retry: those of a batch that is out of sequence, and of one that waits to join its transaction.
     """
     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):

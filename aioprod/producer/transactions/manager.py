@@ -55,8 +55,8 @@ E = TransactionEvent
 class TransactionManager(TransactionRules):
     """Runs the calls: one request to a coordinator at a time, every call within `max.block.ms`.
 
-    A commit or an abort that was sent continues in the background when its caller is cancelled or times out. The other
-    parts of the producer ask it as their `TransactionRules`; so it is made before them, and gets them from `act_on`.
+    A commit or an abort that was sent continues in the background when its caller is cancelled or times out. It is the
+    `TransactionRules` of the producer's other parts; so it is made before them, and gets them from `act_on`.
     """
 
     _effects: Effects
