@@ -225,7 +225,7 @@ class Connection:
             self.last_used = used
 
     def _negotiate(self, exchange: Exchange, body: memoryview, now: float) -> None:
-        """Read the answer to ApiVersions; a broker that lacks the version gets the request again in one it has (KIP-511)."""
+        """Read the answer to ApiVersions; a broker that lacks the version gets it again in one it has (KIP-511)."""
         try:
             answer = decode_api_versions(exchange.version, body)
         except ProtocolError as fault:
