@@ -1,7 +1,7 @@
 """The parts of a running producer and their life: start, flush, close, failure.
 
-The `Pipeline` owns the parts that move records, which exist from `start()` on. With a
-`transactional.id` the `TransactionManager` decides what they may do: it is made before them, and gets them from `act_on`.
+The `Pipeline` owns the parts that move records, which exist from `start()` on. With a `transactional.id` the
+`TransactionManager` decides what they may do: it is made before them, and gets them from `act_on`.
 """
 
 from __future__ import annotations
