@@ -17,9 +17,10 @@ _DRAINED: Final = 0.5
 
 
 class MemoryWaiters:
-    """Lets senders wait, in order, until their record fits; `lingering_ends` is called when one starts to wait.
+    """Lets senders wait, in order, until their record fits.
 
-    `wait_time_ns` counts how long they have waited.
+    `lingering_ends` is called when one starts to wait: it has open batches sent, which frees memory. `wait_time_ns`
+    counts how long they have waited.
     """
 
     def __init__(

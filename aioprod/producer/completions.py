@@ -49,7 +49,7 @@ def _references_of_a_local() -> int:
 
 
 SLICE_COST = 512
-"""Between two looks at the clock; a callback costs 1, a future 5, as its task has to be woken."""
+"""How much is completed between two looks at the clock. A callback counts 1, a future 5: its task has to be woken."""
 FUTURE_COST = 5
 RUN_SLICE = SLICE_COST // FUTURE_COST
 """Records of a run between two looks at the clock, where each of them is reported."""

@@ -58,12 +58,14 @@ class AccumulatorSettings(NamedTuple):
 class Accumulator:
     """Takes records, and keeps them in order per partition until their outcome is known.
 
-    `queues` has one `BrokerQueue` per leader. `due` is called with the time of the first deadline, or now when a topic
-    is new; `compress` with each batch that takes no more records and is not compressed, None if none ever will be; all
-    else is reported to `events`. `sequences` numbers batches, None without idempotence.
+    `queues` has one `BrokerQueue` per leader. `due` is called with the time of the first deadline, or with now when a
+    topic is new. `compress` is called with each batch that takes no more records and is yet to be compressed; it is
+    None where nothing is compressed. All else is reported to `events`. `sequences` numbers batches, None without
+    idempotence.
     `incomplete` holds every batch without outcome, oldest first; `delayed` (a heap) the partitions that back off;
     `parked_topics` the topics that are not known yet.
-    `fitting_is_enough`: no record that fits into a batch beside others is too large, so that none has to be checked.
+    `fitting_is_enough`: a full batch is no larger than the largest record that may be sent. So a record that fits into
+    an open batch needs no check of its size.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ class Batch:
     thread reads the bytes or will, so that the batch can't be sent yet. `released`: all waiters were completed.
     `was_redirected`: it was retried at once, as its partition had moved.
     `base_sequence` is that of the first record, for `producer_id` and `epoch`, -1 for a batch that has none (see
-    `sequences`); `stamped`: the sealed bytes say the same.
+    `sequences`). `stamped`: the header of the sealed bytes has these three.
     """
 
     __slots__ = (

@@ -27,8 +27,9 @@ class MemoryBudget:
 
     Waiters are served in order, and no later record overtakes: one that would fit is rejected while an older one waits,
     or has been granted bytes that it has not taken yet. Granted bytes are reserved until their owner takes or returns
-    them. `open_to` is the limit of `used` for new records: the budget's, or -1 while callers wait or bytes are
-    reserved. `rejected` is the size of the largest record that did not fit since a caller last waited for it.
+    them. A new record is taken while `used` with it is at most `open_to`: that is `limit`, or -1, which lets none in,
+    while callers wait or bytes are reserved. `rejected` is the size of the largest record that did not fit since a
+    caller last waited for it.
     """
 
     __slots__ = ("limit", "open_to", "records", "rejected", "reserved", "used", "waiting")

@@ -83,11 +83,11 @@ class Partition:
     `uncounted` and `uncounted_bytes`: what the present run of a bulk call has put into the open batch, see
     `bulk_values`.
 
-    The rest is kept by `sequences`, and unused where batches have no sequence numbers. `next_sequence` is the
-    first number of the next batch, for `producer_id` and `epoch`; `unacknowledged` are the batches with numbers and
-    without outcome, in order; `is_established`: a batch of this epoch was acknowledged. Gaps, as serials, -1 for none:
-    `unknown_serial` of the last batch with an unknown outcome, `gap_from` of the first batch that is certainly not
-    stored, like all behind it. `has_unexplained_gap`: a broker reported a gap where none is known. `held`: the
+    The rest is kept by `sequences`, and unused where batches have no sequence numbers. `next_sequence` is the first
+    number of the next batch, for `producer_id` and `epoch`; `unacknowledged` are the batches with numbers and without
+    outcome, in order; `is_established`: a batch of this epoch was acknowledged. Gaps are serials of batches, -1 for
+    none. `unknown_serial`: of the last batch with an unknown outcome. `gap_from`: of the first batch that is certainly
+    not stored; then none behind it is. `has_unexplained_gap`: a broker reported a gap where none is known. `held`: the
     partition waits for a producer id, an epoch, or to be added to `transaction`.
     """
 
