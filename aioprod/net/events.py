@@ -2,8 +2,8 @@
 
 A `BrokerConnection` reports to its owner: the `BrokerLink` that uses it, or the `Handover` that prepares it. A link
 reports to its `Client`, which wakes the waiting requests and calls the `ClientListener` of its user. Responses take the
-short way, from the link to the listener. Timers and bugs are not events: `ClientContext.wake_at` has the client polled
-at a time, and `Unforeseen` takes what a callback raised: it costs one connection.
+short way, from the link to the listener. Two things are no events. A timer: `ClientContext.wake_at` has the client
+polled at a time. And a bug: `Unforeseen` takes an error that a callback raised, which costs one connection.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class Engine:
     def unwatched(self, future: asyncio.Future[RecordMetadata], prepared: Prepared) -> None:
         """Report the failure of a future whose caller was cancelled in the same iteration of the loop.
 
-        A record that was not accepted yet is withdrawn by that, as in any iteration before.
+        Nothing is reported of a record that was not accepted yet: it counts as withdrawn, as after any cancellation.
         """
         error = future.exception()
         if isinstance(error, DeliveryError):

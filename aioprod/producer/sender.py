@@ -190,7 +190,10 @@ class Sender:
             self._on_failure(error)
 
     def _cut(self, queue: BrokerQueue) -> bool:
-        """Whether unfinished batches may be sent: the linger is Nagle's unless it is fixed."""
+        """Whether open batches may be sent too, before they are full or have lingered.
+
+        With `adaptive.linger` they may while nothing is in flight to the broker, as with Nagle's algorithm.
+        """
         if self._is_closing or not self._lingers or self._accumulator.budget.waiting:
             return True
         return self._adaptive_linger and queue.in_flight == 0

@@ -49,8 +49,8 @@ _TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")
 class FrameSplitter:
     """Cuts a stream into frames. After an error the position is lost, and the connection must be closed.
 
-    The stream is received into `room()`: the bytes of a frame that is larger than `_NEAR_SIZE` are received where they
-    stay, but for its beginning. Their memory grows with what has come, to twice of it at most.
+    The stream is received into `room()`. A frame that is larger than `_NEAR_SIZE` gets a buffer of its own, and all but
+    its beginning is received into it. That buffer grows with what has come, to twice as much at most.
     """
 
     __slots__ = ("_filled", "_frame", "_near", "_near_end", "_size", "_size_max")

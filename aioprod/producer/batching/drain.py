@@ -69,8 +69,10 @@ def drain(
 
 
 def may_send(accumulator: Accumulator, partition: Partition, now: float) -> bool:
-    """Whether a partition that was listed may still send: not if what it had on the wire failed since, or if the
-    transaction does not have it yet."""
+    """Whether a partition that was listed may still send.
+
+    It may not if a batch that it had on the wire has failed since, or if it is not in the transaction yet.
+    """
     return not partition.muted(now) and (accumulator.sequences is None or accumulator.sequences.admits(partition))
 
 

@@ -138,10 +138,11 @@ class CoordinatorRequests:
     ) -> ProducerIdentity:
         """Get a producer id and epoch; older producers of this id are fenced, and an open transaction aborted.
 
-        `before` raises the epoch of this producer, unless another one took over (KIP-360). A coordinator that `is_old`
-        does not take `before`, nor may it be sent to abort a transaction that `is_open`: the coordinator treats this as
-        a new producer then, and the epoch that it returns shows whether another one was there in between.
-        `has_ended`: the transaction before has, and no other request for the next epoch was sent.
+        With the identity `before` the coordinator raises the epoch of this producer, unless another one took over
+        (KIP-360). `before` is left out where the coordinator `is_old`, and where a transaction that `is_open` is to be
+        aborted. The coordinator takes this for a new producer then, and the epoch that it returns shows whether another
+        one was there in between. `has_ended`: the last transaction has ended, and no request for the next epoch was
+        sent since.
         """
         named, is_first = before, before.producer_id < 0
         if (self.is_old and not (is_first or is_open)) or (has_ended and self.may_be_known):

@@ -54,7 +54,7 @@ class EachBatch:
                 raise
 
     def transactions(self, owner: str) -> Transactions:
-        """Those of a query; made when the first micro-batch comes, which is when its id is known."""
+        """The transactions of the query `owner`, whose id is known from its first micro-batch on."""
         return Transactions(self._kafka, owner=owner, **self._options)
 
     def close(self) -> None:

@@ -115,7 +115,7 @@ class Steps(Started):
         return Begun(handle, decide(found, step, self._owner, self._policy, self.id))
 
     async def begin_unseen(self) -> tuple[TransactionHandle, OffsetAndMetadata | None]:
-        """The same before the step is known: the transaction, and the marker as it is."""
+        """Begin a transaction as `begin` does, while the step is not known yet; returns it, and the marker as it is."""
         started = self._clock()
         handle = await self._session.begin()
         self._began_s = self._note("init", started)

@@ -71,7 +71,8 @@ class WriteTask:
     hash_at: int | None = None
     """The index of the column `HASH` if there are to be receipts."""
     in_barrier: bool = True
-    """Whether all tasks run at once or the job fails. Otherwise Spark may run one again, which the brokers must see."""
+    """Whether the tasks run in a barrier: all at once, or the job fails. Otherwise Spark may run one of them again,
+    which the brokers have to notice (`first_batches`)."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         identity = barrier_task()
@@ -97,7 +98,7 @@ class WriteTask:
             return _report_of(identity, calls)
 
     def receipts(self, identity: TaskIdentity, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same with a row for each record instead, in order of offset within a partition."""
+        """Write a task's rows as `write` does; yields a row for each record, in order of offset within a partition."""
         from aioprod.spark.transactions.receipts import Receipts
 
         assert self.hash_at is not None
@@ -119,7 +120,7 @@ def _report_of(identity: TaskIdentity, calls: Iterable[Acknowledged]) -> Report:
 
 
 def _check_first_attempt(identity: TaskIdentity) -> None:
-    """What an attempt before wrote is in the transaction: no other may write to the same partitions."""
+    """Raise UsageError for a later attempt: what the first one wrote is in the transaction already."""
     if identity.tries > 0:
         raise UsageError(
             f"Task {identity.task} can't be tried again within a transaction: the whole step has to be.",
