@@ -90,7 +90,7 @@ class Client(ClientListener):
             tasks=self._tasks,
             wake_at=self.wake_at,
             events=self,
-            listener=listener,
+            owner=listener,
             tls=tls,
             logins=logins,
         )

@@ -55,9 +55,9 @@ class ClientContext:
         "authentications",
         "clock",
         "events",
-        "listener",
         "logins",
         "loop",
+        "owner",
         "random",
         "settings",
         "tasks",
@@ -76,7 +76,7 @@ class ClientContext:
         tasks: Supervisor,
         wake_at: Callable[[float], None],
         events: ClientListener,
-        listener: ClientListener,
+        owner: ClientListener,
         tls: TlsContexts | None = None,
         logins: Logins | None = None,
     ) -> None:
@@ -88,8 +88,8 @@ class ClientContext:
         self.wake_at = wake_at
         """Has the client polled at a time in monotonic seconds."""
         self.events = events
-        """The client itself, which reports on to `listener`."""
-        self.listener = listener
+        """The client itself, which reports on to `owner`."""
+        self.owner = owner
         """The object of the client's user."""
         self.tls = tls
         self.logins = logins

@@ -342,7 +342,7 @@ class BrokerLink(ConnectionOwner):
 
     def connection_data(self, connection: BrokerConnection, now: float) -> None:
         if self.node.id >= 0:  # As not `is_bootstrap`: this is called for each response.
-            self._context.listener.link_data(self, now)
+            self._context.owner.link_data(self, now)
 
     def connection_writable(self, connection: BrokerConnection) -> None:
         self._context.events.link_writable(self)

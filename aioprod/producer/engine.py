@@ -27,7 +27,7 @@ from aioprod.interceptors import Interceptors
 from aioprod.metrics import Family
 from aioprod.net.settings import client_id_of
 from aioprod.net.slow_calls import repeat_while_slow, warn_if_start_is_slow
-from aioprod.producer.batching.batch import Batch, FlushBarrier, ParkedRecord
+from aioprod.producer.batching.batch import FlushBarrier
 from aioprod.producer.batching.buffer_memory import Reservation
 from aioprod.producer.batching.lifecycle import flush
 from aioprod.producer.closing import CLOSE_QUIET_S, CloseLimit, Remainder, end_in_time
@@ -178,10 +178,6 @@ class Engine:
             self.preparation.report_not_accepted(topic, partition, error)
             raise
 
-    def withdraw(self, waiter: asyncio.Future[RecordMetadata], owner: Batch | ParkedRecord) -> None:
-        """Take the record of a cancelled future back if it was not sent yet."""
-        self.parts.withdraw(waiter, owner)
-
     def unwatched(self, future: asyncio.Future[RecordMetadata], prepared: Prepared) -> None:
         """Report the failure of a future whose caller was cancelled in the same iteration of the loop.
 
@@ -295,7 +291,7 @@ class Engine:
             self.parts.loop.call_soon(self._fail_in_slices)
 
     async def _fail_all(self) -> None:
-        """Fail all records without outcome in time slices, or at once if this is cancelled."""
+        """Fail all records without outcome, some in each turn of the loop, or at once if this is cancelled."""
         try:
             for _ in iter(self._fail_some, False):
                 await asyncio.sleep(0)

@@ -186,7 +186,7 @@ class ProducerCalls(TransactionalCalls, ForeignCallHints):
                     )
                 self._engine.unwatched(future, prepared)
             else:
-                self._engine.withdraw(future, owner)
+                self._engine.parts.withdraw(future, owner)
             raise
 
     def submit(

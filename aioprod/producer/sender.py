@@ -125,7 +125,7 @@ class Sender:
         self._scheduled.append(queue)
 
     def _serve_scheduled(self) -> None:
-        """Drain the scheduled queues, as many as the time slice allows."""
+        """Drain the scheduled queues, as many as one turn of the loop allows."""
         start = self._clock()
         hold_s = 0.0
         while self._scheduled and hold_s < TURN_S:

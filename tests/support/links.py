@@ -86,7 +86,7 @@ class Bench:
             tasks=self.tasks,
             wake_at=self.events.wake_at,
             events=self.events,
-            listener=self.events,
+            owner=self.events,
             tls=self.tls,
             logins=self.logins,
         )

@@ -74,7 +74,7 @@ class TransactionManager(TransactionRules):
         self._request_lock = asyncio.Lock()
         self._state_changed = asyncio.Event()
         self._identity = ProducerIdentity()
-        self._present = OpenTransaction(implicit=False)
+        self._transaction = OpenTransaction(implicit=False)
         self._joining: dict[Partition, None] = {}
         self._is_adding = False
         self._end: TransactionEnd | None = None
@@ -121,7 +121,7 @@ class TransactionManager(TransactionRules):
         has_ended = self.state is S.READY
         self._advance(E.INITIALIZE)
         try:
-            async with self._turn(call, timeout_s) as deadline:
+            async with self._requesting(call, timeout_s) as deadline:
                 identity = await self._coordination.initialize(self._identity, deadline, has_ended=has_ended)
                 self._set_identity(identity)
             self._advance(E.INITIALIZED)
@@ -138,13 +138,13 @@ class TransactionManager(TransactionRules):
         if self.state is S.ABORTING:
             await self._ended()
         implicit = self._effects.transaction_version() >= FIRST_IMPLICIT
-        is_unsafe = not self._present.implicit and (implicit or self._coordination.may_be_known)
+        is_unsafe = not self._transaction.implicit and (implicit or self._coordination.may_be_known)
         if self._end is not None and (self.state is S.UNINITIALIZED or (self.state is S.READY and is_unsafe)):
             # A delayed request of the transaction before, EndTxn above all, has the same epoch and would act on this
             # one.
             await self._initialize(E.BEGIN)
         self._advance(E.BEGIN)
-        self._present = OpenTransaction(implicit)
+        self._transaction = OpenTransaction(implicit)
         self._effects.begin(implicit)
 
     async def commit(self) -> None:
@@ -181,9 +181,9 @@ class TransactionManager(TransactionRules):
     async def send_offsets(self, offsets: Offsets, group: GroupMetadata) -> None:
         """Send a group's offsets, to be committed with the transaction; an error or cancellation fails it."""
         self._advance(E.SEND_OFFSETS)
-        present = self._present
-        async with self._turn(E.SEND_OFFSETS) as deadline:
-            if present is not self._present:
+        present = self._transaction
+        async with self._requesting(E.SEND_OFFSETS) as deadline:
+            if present is not self._transaction:
                 raise UsageError("The transaction has ended before the offsets were sent.")
             self._advance(E.SEND_OFFSETS)
             try:
@@ -251,7 +251,7 @@ class TransactionManager(TransactionRules):
         async with self._request_lock:
             # The answer to a batch in flight may have said that the producer is fenced.
             ended = self.state is S.ABORTING
-            for step in self._steps_to_abort(self._present):
+            for step in self._steps_to_abort(self._transaction):
                 ended = ended and await self._retry(step)
             self._release_joining()
             if ended:
@@ -286,7 +286,7 @@ class TransactionManager(TransactionRules):
         return False
 
     async def _request(self, step: Step) -> ProducerIdentity:
-        present, deadline = self._present, self._effects.now() + PATIENCE_S
+        present, deadline = self._transaction, self._effects.now() + PATIENCE_S
         if step is Step.INITIALIZE:
             return await self._coordination.initialize(self._identity, deadline, is_open=present.is_replaced)
         is_known = present.is_known or self._effects.has_sent
@@ -318,7 +318,7 @@ class TransactionManager(TransactionRules):
         If not, the partition is suspended until the coordinator has added it.
         """
         if self.state in (S.IN_TRANSACTION, S.FLUSHING):
-            if self._present.implicit:
+            if self._transaction.implicit:
                 return True
             if not self._is_adding:
                 self._is_adding = True
@@ -337,19 +337,19 @@ class TransactionManager(TransactionRules):
 
     async def _add_joining(self, partitions: list[Partition]) -> None:
         names = [TopicPartition(partition.topic.name, partition.index) for partition in partitions]
-        self._present.may_be_known = True
+        self._transaction.may_be_known = True
         try:
             await self._coordination.add_partitions(self._identity, names, self._effects.now() + PATIENCE_S)
         except RequestTimedOutError:
             return
         except Rejected as rejected:
-            self._present.may_be_known = False
+            self._transaction.may_be_known = False
             self._fail_after(rejected)
         except AioprodError as error:
             self._fail_producer(error)
         else:
-            self._present.may_be_known = False
-            self._present.is_known = True
+            self._transaction.may_be_known = False
+            self._transaction.is_known = True
             for partition in partitions:
                 self._joining.pop(partition, None)
                 self._effects.release(partition, is_member=True)
@@ -426,7 +426,7 @@ class TransactionManager(TransactionRules):
             self._effects.set_producer_id(identity)
 
     @contextlib.asynccontextmanager
-    async def _turn(self, call: TransactionEvent, timeout_s: float | None = None) -> AsyncIterator[float]:
+    async def _requesting(self, call: TransactionEvent, timeout_s: float | None = None) -> AsyncIterator[float]:
         """Hold the request lock; yields the deadline of the call, in monotonic seconds."""
         limit_s = self._max_block_s if timeout_s is None else timeout_s
         deadline = self._effects.now() + limit_s

@@ -63,7 +63,7 @@ class Participant(TransactionManager):
         if self.state is not TransactionState.UNINITIALIZED:
             raise self.call_error(TransactionEvent.INITIALIZE) or UsageError("The producer was started before.")
         self._set_identity(ProducerIdentity(self._shared.producer_id, self._shared.epoch))
-        self._present = OpenTransaction(self._shared.is_implicit)
+        self._transaction = OpenTransaction(self._shared.is_implicit)
         self._effects.begin(self._shared.is_implicit)
         self.state = TransactionState.IN_TRANSACTION
         self._effects.admit(True)
