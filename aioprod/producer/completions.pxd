@@ -14,14 +14,13 @@ cdef Py_ssize_t SLICE_COST, FUTURE_COST, RUN_SLICE
 @cython.final
 cdef class Completions:
     cdef Accumulator _accumulator
-    cdef object _loop, _plain_future, _clock, _interceptors, _on_error, _faults, _unread, _rules, _memory_waiters, _scheduler, _on_failure, _queue
+    cdef object _loop, _plain_future, _clock, _interceptors, _reports, _faults, _rules, _memory_waiters, _on_failure, _queue
     cdef Meters _meters
     cdef bint _intercepted, _scheduled
     cdef double _spent_s
     cdef readonly long long delivered
     cdef readonly dict counts
-    cdef public list unseen, undelivered
-    cdef Py_ssize_t _unseen_left
+    cdef public list undelivered
 
     cdef bint _step(self, Completion completion) except -1
     @cython.locals(batch=Batch, waiters=list, withdrawn=set, cost=Py_ssize_t, unheard=bint)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import sys
 from asyncio import Future, InvalidStateError
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -21,7 +19,6 @@ from aioprod.errors import (
     UnknownOutcomeError,
 )
 from aioprod.interceptors import Interceptors
-from aioprod.net.scheduler import Scheduler
 from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, ParkedRecord, Run
@@ -29,23 +26,17 @@ from aioprod.producer.batching.lifecycle import release
 from aioprod.producer.callbacks import UNWATCHED
 from aioprod.producer.completion import Completion
 from aioprod.producer.delivery_future import DeliveryFuture
-from aioprod.producer.failure import Failure, is_aborted_on_purpose, kind_of, rebuilt
+from aioprod.producer.failure import Failure, kind_of, rebuilt
+from aioprod.producer.failure_reports import FailureReports
 from aioprod.producer.logs.callback_faults import CallbackFaults
-from aioprod.producer.logs.unread_failures import UnreadFailures
 from aioprod.producer.meters import Meters
 from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.records.builder import EncodedRecord
-from aioprod.types import DeliveryReport, ErrorCallback, ProducerRecord, TopicPartition
+from aioprod.types import DeliveryReport, ProducerRecord, TopicPartition
 
 __all__ = ["Completions"]
 
 _logger = Logger("aioprod.producer")
-
-
-def _references_of_a_local() -> int:
-    held = [object()]
-    local = held.pop()
-    return sys.getrefcount(local)
 
 
 SLICE_COST = 512
@@ -54,16 +45,10 @@ FUTURE_COST = 5
 """What a future costs, as its task has to be woken."""
 RUN_SLICE = SLICE_COST // FUTURE_COST
 """Records of a run between two looks at the clock, where each of them is reported."""
-UNSEEN_SLICE = 5000
-"""Failed futures that are examined in one iteration of the loop."""
-ONLY_HERE = _references_of_a_local()
-"""What `sys.getrefcount` says of an object that nothing but a local variable holds."""
 TURN_S = 0.005
 """The time that completions may take in one iteration of the loop, however often `run` is called."""
 UNCOUNTED_S = 0.001
 """Below this the end of the iteration is not awaited, which costs a callback."""
-HOUSEKEEPING_S = 1.0
-"""How often failed futures that were dropped are looked for, while there are any."""
 set_result = Future.set_result
 
 
@@ -72,7 +57,7 @@ class Completions:
 
     `memory_waiters` is notified when memory was freed, `rules` when accepted records fail before they got a partition.
     `on_failure` is called with an error of our own that completed no record; what it is about is tried again.
-    `report_unseen` has to be called every `HOUSEKEEPING_S` while `unseen` has futures.
+    `reports` takes the failures that no caller waits for.
     """
 
     def __init__(
@@ -82,11 +67,11 @@ class Completions:
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
         interceptors: Interceptors,
-        on_error: ErrorCallback | None,
+        reports: FailureReports,
+        callback_faults: CallbackFaults,
         rules: TransactionRules,
         meters: Meters,
         memory_waiters: MemoryWaiters,
-        scheduler: Scheduler,
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._accumulator = accumulator
@@ -96,19 +81,15 @@ class Completions:
         self._clock = clock
         self._interceptors = interceptors
         self._intercepted = bool(interceptors)
-        self._on_error = on_error
-        self._faults = CallbackFaults(clock)
-        self._unread = UnreadFailures(clock)
+        self._reports = reports
+        self._faults = callback_faults
         self._rules = rules
         self._meters = meters
         self._memory_waiters = memory_waiters
-        self._scheduler = scheduler
         self._on_failure = on_failure
         self._queue: deque[Completion] = deque()
         self._scheduled = False
         self._spent_s = 0.0
-        self.unseen: list[tuple[DeliveryFuture, ProducerRecord | None]] = []
-        self._unseen_left = 0
         self.counts: dict[type[DeliveryError], int] = {NotSentError: 0, UnknownOutcomeError: 0, RejectedError: 0}
         self.delivered = 0
         self.undelivered: list[DeliveryError] | None = None
@@ -165,7 +146,7 @@ class Completions:
             self._interceptors.on_send_error(self._parked(record), record.partition, error)
         waiter, record.waiter = record.waiter, None
         if not self._set_error(waiter, error, lambda: self._parked(record)):
-            self.report_unwatched(error, self._parked(record))
+            self._reports.report_record(error, self._parked(record))
 
     # --- completing
 
@@ -240,7 +221,7 @@ class Completions:
         failure = completion.failure
         withdrawn = batch.withdrawn
         # A record without waiter is reported to interceptors only and, when it failed, to on_error.
-        unheard = not self._intercepted and (failure is None or self._on_error is None)
+        unheard = not self._intercepted and (failure is None or not self._reports.needs_records)
         cost = 0
         while completion.entry < len(waiters) and cost < SLICE_COST:
             waiter = waiters[completion.entry]
@@ -324,8 +305,7 @@ class Completions:
             self.undelivered.append(error)
         if not run.bulk.watched:
             completion.unwatched += 1
-            if self._on_error is not None:
-                self._report(error, completion.record())
+            self._reports.report(error, completion.record)
 
     def _complete_with_error(self, completion: Completion, waiter: Any, failure: Failure) -> None:
         error = failure.error(completion.cursor.index)
@@ -336,8 +316,7 @@ class Completions:
         completion.waiter = None
         if not self._set_error(waiter, error, completion.record):
             completion.unwatched += 1
-            if self._on_error is not None:
-                self._report(error, completion.record())
+            self._reports.report(error, completion.record)
 
     def _set_error(self, waiter: Any, error: DeliveryError, record: Callable[[], ProducerRecord]) -> bool:
         """Set the error of one waiter, or call it; False when there is none."""
@@ -349,9 +328,7 @@ class Completions:
             if not waiter.done():
                 waiter.set_exception(error)
                 if type(waiter) is DeliveryFuture:
-                    self.unseen.append((waiter, record() if self._on_error is not None else None))
-                    if len(self.unseen) == 1:
-                        self._scheduler.wake_at(self._clock() + HOUSEKEEPING_S)
+                    self._reports.watch(waiter, record)
             return True
         place = f"a failed record of {error.topic}-{error.partition}"
         try:
@@ -383,72 +360,14 @@ class Completions:
         if not batch.released:
             release(self._accumulator, batch)
         failure = completion.failure
-        if failure is not None and completion.unwatched and self._on_error is None:
-            whose = "" if completion.unwatched == batch.records else f"{completion.unwatched} of them "
-            said = f"{failure.event}, {whose}without on_delivery or future: {failure.why}"
-            place = f"{failure.topic}-{failure.partition}"
-            self._unread.log_failure(place, failure.cause, _level(failure.cause), completion.unwatched, said)
-
-    # --- failures that were not read
-
-    def report_unseen(self, closing: bool) -> bool:
-        """Report the failed `submit()` futures that were dropped, and when closing those that were never read.
-
-        Examines some at a time: False when some were not examined since it last returned True.
-        """
-        if self._unseen_left <= 0:
-            self._unseen_left = len(self.unseen)
-        held = self.unseen[:UNSEEN_SLICE]
-        del self.unseen[:UNSEEN_SLICE]
-        self._unseen_left -= len(held)
-        dropped = 0
-        level = logging.DEBUG
-        shown: BaseException | None = None
-        held.reverse()
-        while held:
-            future, record = held.pop()
-            if not future._log_traceback:
-                continue
-            if not closing and sys.getrefcount(future) > ONLY_HERE:
-                self.unseen.append((future, record))
-                continue
-            error = future.exception()
-            dropped += 1
-            if shown is None or _level(error) > level:
-                level, shown = _level(error), error
-            if record is not None and isinstance(error, AioprodError):
-                self._report(error, record)
-        if dropped and self._on_error is None:
-            whose = "1 future of a failed record was" if dropped == 1 else f"{dropped} futures of failed records were"
-            _logger.log(level, "%s never looked at: %s", whose, shown)
-        return self._unseen_left <= 0
-
-    def report_unwatched(self, error: AioprodError, record: ProducerRecord) -> None:
-        """Report one failed record that has no waiter."""
-        self._report(error, record)
-        if self._on_error is None:
-            said = f"A record failed without a waiting call: {error}"
-            self._unread.log_failure(f"topic {record.topic!r}", error.__cause__, _level(error), 1, said)
-
-    def _report(self, error: AioprodError, record: ProducerRecord) -> None:
-        if self._on_error is None:
-            return
-        place = f"a record of topic {record.topic!r}"
-        try:
-            self._faults.returned("on_error", self._on_error, self._on_error(error, record), place)
-        except BaseException as raised:
-            self._faults.raised("on_error", self._on_error, raised, place)
+        if failure is not None and completion.unwatched:
+            self._reports.report_batch(failure, completion.unwatched, batch.records)
 
     # --- records and reports
 
     def _parked(self, record: ParkedRecord) -> ProducerRecord:
         encoded = EncodedRecord(record.timestamp, record.key, record.value, record.headers)
         return rebuilt(record.topic.name, record.partition, encoded)
-
-    def log_counted(self) -> None:
-        """Log what was only counted so far: failed callbacks, and failed records without waiter."""
-        self._faults.close()
-        self._unread.close()
 
     def collect_undelivered(self) -> None:
         """Keep the errors of records that fail from now on, for the report of a close."""
@@ -463,8 +382,3 @@ class Completions:
             rejected=self.counts[RejectedError],
             undelivered=tuple(self.undelivered or ()),
         )
-
-
-def _level(error: BaseException | None) -> int:
-    """The log level of a failed record: DEBUG for records that an abort by the user failed, else WARNING."""
-    return logging.DEBUG if is_aborted_on_purpose(error) else logging.WARNING

@@ -187,7 +187,7 @@ class Engine:
         if isinstance(error, DeliveryError):
             topic, key, value, headers, _, timestamp = prepared
             record = EncodedRecord(-1 if timestamp is None else timestamp, key, value, headers)
-            self.parts.completions.report_unwatched(error, rebuilt(topic, error.partition, record))
+            self.parts.failure_reports.report_record(error, rebuilt(topic, error.partition, record))
 
     # --- metadata
 
@@ -280,7 +280,7 @@ class Engine:
         error = UsageError(f"T{why}", hint=self.facade.advice)
         self.guard.fail(error)
         self._fail_all_now(MassFailure(f"t{why}", self.guard.error(), cause=error))
-        self.parts.completions.log_counted()
+        self.parts.failure_reports.log_counted()
 
     def _fail_some(self) -> bool:
         """Fail some records without outcome; False once all are completed."""
@@ -390,9 +390,9 @@ class Engine:
             await self.parts.client.close()
         finally:
             self.parts.completions.run_all()
-            for _ in iter(partial(self.parts.completions.report_unseen, closing=True), True):
+            for _ in iter(partial(self.parts.failure_reports.report_unread, closing=True), True):
                 await asyncio.sleep(0)
-            self.parts.completions.log_counted()
+            self.parts.failure_reports.log_counted()
             self._close_classes()
 
     def _close_classes(self) -> None:

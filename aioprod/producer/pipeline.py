@@ -37,12 +37,14 @@ from aioprod.producer.batching.lifecycle import expired, next_expiry, withdraw
 from aioprod.producer.batching.parking import withdraw_parked
 from aioprod.producer.batching.partition import BrokerQueue, Partition
 from aioprod.producer.batching.sequences import Sequences
-from aioprod.producer.completions import HOUSEKEEPING_S, Completions
+from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.deleted_topics import DeletedTopics
 from aioprod.producer.environment import Environment
 from aioprod.producer.explain import Explainer
+from aioprod.producer.failure_reports import HOUSEKEEPING_S, FailureReports
 from aioprod.producer.guard import Guard
+from aioprod.producer.logs.callback_faults import CallbackFaults
 from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.logs.stall_monitor import StallMonitor
 from aioprod.producer.lost_brokers import LostBrokers
@@ -108,16 +110,20 @@ class Pipeline(ClientListener, BatchEvents):
             sequences=self._sequences(config, rules),
         )
         self.memory_waiters = MemoryWaiters(accumulator.budget, loop, accumulator.schedule_all, meters.buffer_wait_ns)
+        callback_faults = CallbackFaults(clock)
+        self.failure_reports = FailureReports(
+            on_error, clock=clock, scheduler=self.scheduler, callback_faults=callback_faults
+        )
         self.completions = Completions(
             accumulator,
             loop=loop,
             clock=clock,
             interceptors=interceptors,
-            on_error=on_error,
+            reports=self.failure_reports,
+            callback_faults=callback_faults,
             rules=rules,
             meters=meters,
             memory_waiters=self.memory_waiters,
-            scheduler=self.scheduler,
             on_failure=self._broken,
         )
         self.outcomes = Outcomes(
@@ -214,8 +220,8 @@ class Pipeline(ClientListener, BatchEvents):
             self._stalls.poll(now),
         ]
         nexts += [self._attend(queue, now) for queue in accumulator.queues.values() if queue.has_work()]
-        if self.completions.unseen:
-            were_all_looked_at = self.completions.report_unseen(closing=False)
+        if self.failure_reports.unread:
+            were_all_looked_at = self.failure_reports.report_unread(closing=False)
             nexts.append(now + HOUSEKEEPING_S if were_all_looked_at else now)
         self.completions.run()
         return min((due for due in nexts if due is not None), default=math.inf)

@@ -80,7 +80,7 @@ async def test_the_collector_frees_the_traceback_of_an_error_and_the_future_that
         assert error.__traceback__ is not None
         del error
         # Futures with an error are held until it is clear that somebody has looked at them.
-        producer._engine.parts.completions.report_unseen(closing=False)
+        producer._engine.parts.failure_reports.report_unread(closing=False)
         await turns(1)
         gc.collect()
         assert held() == before

@@ -18,6 +18,8 @@ from aioprod.producer.backpressure import MemoryWaiters
 from aioprod.producer.batching.lifecycle import complete, land
 from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import INLINE_S
+from aioprod.producer.failure_reports import FailureReports
+from aioprod.producer.logs.callback_faults import CallbackFaults
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN
 from aioprod.producer.sender import RAW_BATCHES, TURN_S, Sender
@@ -151,16 +153,18 @@ def test_completions_have_one_time_slice_for_all_calls() -> None:
     harness.lead({0: 1, 1: 1, 2: 1})
     raised: list[BaseException] = []
     loop = cast(Any, SimpleNamespace(call_soon=asked.append, create_future=object))
+    clock = Stepping(2 * TURN_S)
+    faults = CallbackFaults(clock)
     completions = Completions(
         harness.accumulator,
         loop=loop,
-        clock=Stepping(2 * TURN_S),
+        clock=clock,
         interceptors=Interceptors(()),
-        on_error=None,
+        reports=FailureReports(None, clock=clock, scheduler=Scheduler(loop, clock), callback_faults=faults),
+        callback_faults=faults,
         rules=TransactionRules(),
         meters=Meters(topics_max=9),
         memory_waiters=MemoryWaiters(harness.accumulator.budget, loop, lambda: None, Counter("waits", "How long.")),
-        scheduler=Scheduler(loop, lambda: 0.0),
         on_failure=raised.append,
     )
     for partition in range(3):
