@@ -110,22 +110,9 @@ class Pipeline(ClientListener, BatchEvents):
             sequences=self._sequences(config, rules),
         )
         self.memory_waiters = MemoryWaiters(accumulator.budget, loop, accumulator.schedule_all, meters.buffer_wait_ns)
-        callback_faults = CallbackFaults(clock)
-        self.failure_reports = FailureReports(
-            on_error, clock=clock, scheduler=self.scheduler, callback_faults=callback_faults
-        )
-        self.completions = Completions(
-            accumulator,
-            loop=loop,
-            clock=clock,
-            interceptors=interceptors,
-            reports=self.failure_reports,
-            callback_faults=callback_faults,
-            rules=rules,
-            meters=meters,
-            memory_waiters=self.memory_waiters,
-            on_failure=self._broken,
-        )
+        faults = CallbackFaults(clock)
+        self.failure_reports = FailureReports(on_error, clock=clock, scheduler=self.scheduler, callback_faults=faults)
+        self.completions = self._completions(interceptors, faults, rules)
         self.outcomes = Outcomes(
             settings,
             accumulator=accumulator,
@@ -147,6 +134,20 @@ class Pipeline(ClientListener, BatchEvents):
         self._deleted = DeletedTopics(accumulator, self.outcomes, self.unknown_topics)
         self._stalls = StallMonitor(accumulator, self.outcomes.explainer, clock())
         self._lost_brokers = LostBrokers(self.client, accumulator, clock)
+
+    def _completions(self, interceptors: Interceptors, faults: CallbackFaults, rules: TransactionRules) -> Completions:
+        return Completions(
+            self.accumulator,
+            loop=self.loop,
+            clock=self.clock,
+            interceptors=interceptors,
+            reports=self.failure_reports,
+            callback_faults=faults,
+            rules=rules,
+            meters=self._meters,
+            memory_waiters=self.memory_waiters,
+            on_failure=self._broken,
+        )
 
     def _sequences(self, config: ProducerConfig, rules: TransactionRules) -> Sequences | None:
         return Sequences(self, rules, transactional=self._settings.transactional) if config.enable_idempotence else None
