@@ -29,8 +29,8 @@ PRODUCER = {
     "net.protocol": "backoff connection",
     "producer": "backpressure batching bulk call_order callbacks clock closing completion completions compressor "
     "deleted_topics delivery_future engine environment explain failure failure_reports foreign_calls guard health logs "
-    "lost_brokers mass_failure meters native outcomes pipeline preparation producer producer_calls producer_id reporting "
-    "sender settings transactions unclosed unknown_topics",
+    "lost_brokers mass_failure meters native outcomes pipeline preparation producer producer_calls producer_id "
+    "reporting sender settings transactions unclosed unknown_topics",
     "producer.batching": "accumulator batch batch_events buffer_memory bulk_values drain lifecycle lines parking "
     "partition partition_choice produce retry sequences splitting states",
     "producer.bulk": "appender call send_many",
