@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from aioprod._words import counted
 from aioprod.cli.arguments import members_of, subscriptions, topics_of, unique
 from aioprod.cli.assignment_file import read_assignment, read_sizes, written
 from aioprod.cli.picture import picture_of
@@ -72,8 +73,8 @@ def main(arguments: Sequence[str]) -> int:
 def _parts(
     given: Any, topics: Mapping[str, int], rounds: Sequence[Assigned], found: Balance | Comparison
 ) -> Iterator[Part]:
-    partitions, members = _counted(sum(topics.values()), "partition"), _counted(len(rounds[-1]), "member")
-    yield f"{given.strategy}: {partitions} of {_counted(len(topics), 'topic')}, {members}."
+    partitions, members = counted(sum(topics.values()), "partition", ","), counted(len(rounds[-1]), "member", ",")
+    yield f"{given.strategy}: {partitions} of {counted(len(topics), 'topic', ',')}, {members}."
     if len(rounds) > 1:
         taken = partition_count(rounds[-1]) - partition_count(rounds[0])
         yield (
@@ -88,16 +89,12 @@ def _parts(
 
 def _title(strategy: str, found: Balance | Comparison) -> str:
     if isinstance(found, Balance):
-        return f"{strategy}: {_counted(len(found.sizes), 'partition')}, {_counted(len(found.owned), 'member')}"
+        return f"{strategy}: {counted(len(found.sizes), 'partition', ',')}, {counted(len(found.owned), 'member', ',')}"
     whole = len(found.moved) + found.kept
     return (
-        f"{strategy}: {len(found.moved):,} of {_counted(whole, 'partition')} moved, "
-        f"{_counted(len(found.before.owned), 'member')} before and {len(found.after.owned):,} after"
+        f"{strategy}: {len(found.moved):,} of {counted(whole, 'partition', ',')} moved, "
+        f"{counted(len(found.before.owned), 'member', ',')} before and {len(found.after.owned):,} after"
     )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 @contextmanager
