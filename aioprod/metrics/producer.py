@@ -14,7 +14,7 @@ from aioprod.metrics.instruments import Histogram
 from aioprod.metrics.registry import Metrics
 from aioprod.metrics.topics import TopicMeter, TopicMeters
 
-__all__ = ["NODES_MAX", "NodeTotals", "ProducerMetrics"]
+__all__ = ["NodeTotals", "ProducerMetrics"]
 
 
 class NodeTotals(NamedTuple):
@@ -26,7 +26,7 @@ class NodeTotals(NamedTuple):
     bytes_in: int
 
 
-NODES_MAX: Final = 1000
+_NODES_MAX: Final = 1000
 """How many brokers have a count of their own: their ids come from a peer."""
 
 _PERCENTILES: Final = ("avg", "max", "p50", "p99")
@@ -194,7 +194,7 @@ class ProducerMetrics(Metrics):
         """The latencies of produce requests to one broker; those of too many share one histogram."""
         latency = self._latencies.get(node_id)
         if latency is None:
-            key = node_id if len(self._latencies) < NODES_MAX else None
+            key = node_id if len(self._latencies) < _NODES_MAX else None
             latency = self._latencies.setdefault(key, _node_latency())
         return latency
 

@@ -18,9 +18,9 @@ from aioprod.errors import AioprodError, ConfigError, UsageError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["INPUTS", "check_source", "local_path", "quiet", "read_input", "sentence", "session", "spark_errors"]
+__all__ = ["check_source", "local_path", "quiet", "read_input", "sentence", "session", "spark_errors"]
 
-INPUTS: Final = ("json", "parquet", "csv", "table")
+_INPUTS: Final = ("json", "parquet", "csv", "table")
 """The kinds of input: lines of JSON, Parquet, CSV with a first line of names (all columns are text), a table's name."""
 
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
@@ -87,12 +87,12 @@ def check_source(source: str) -> tuple[str, str]:
     What is not a file of this machine is looked for by Spark.
     """
     kind, colon, place = source.partition(":")
-    if kind not in INPUTS or not colon or not place.strip():
-        near = difflib.get_close_matches(kind, INPUTS, n=1)
+    if kind not in _INPUTS or not colon or not place.strip():
+        near = difflib.get_close_matches(kind, _INPUTS, n=1)
         _, dot, ending = source.removesuffix(".gz").rpartition(".")
         if near and near[0] != kind:
             hint = f"Did you mean {near[0]}:{place or 'PATH'}?"
-        elif dot and not colon and ending in INPUTS:
+        elif dot and not colon and ending in _INPUTS:
             hint = f"Did you mean {ending}:{source}?"
         else:
             hint = "Give json:PATH, parquet:PATH, csv:PATH or table:NAME."

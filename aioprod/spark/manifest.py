@@ -25,7 +25,7 @@ __all__ = ["FILE", "Manifest", "Plan", "all_receipts", "check_rows", "manifest_o
 
 FILE: Final = "manifest.json"
 _VERSION: Final = 1
-RECEIPT_COLUMNS: Final = "partition int, offset long, key binary, hash long, bytes int"
+_RECEIPT_COLUMNS: Final = "partition int, offset long, key binary, hash long, bytes int"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,12 +216,12 @@ def receipts_of(folder: str, chunk: int) -> str:
 
 def read_receipts(spark: SparkSession, folder: str, chunk: int) -> dict[int, Digest]:
     """What a chunk came down to, of its receipts; raises ConfigError where there are none."""
-    return digests(_parquet(spark, receipts_of(folder, chunk), RECEIPT_COLUMNS))
+    return digests(_parquet(spark, receipts_of(folder, chunk), _RECEIPT_COLUMNS))
 
 
 def all_receipts(spark: SparkSession, folder: str) -> DataFrame:
-    """The receipts of all chunks: `RECEIPT_COLUMNS` and chunk."""
-    return _parquet(spark, f"{folder}/receipts", f"{RECEIPT_COLUMNS}, chunk int")
+    """The receipts of all chunks: `_RECEIPT_COLUMNS` and chunk."""
+    return _parquet(spark, f"{folder}/receipts", f"{_RECEIPT_COLUMNS}, chunk int")
 
 
 def _parquet(spark: SparkSession, path: str, columns: str) -> DataFrame:

@@ -22,7 +22,7 @@ from aioprod.producer import Producer
 
 __all__ = ["observe"]
 
-DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+_DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 
 _SEND: Final = {names.OPERATION: "send"}
 _LABELS: Final = {"topic": names.DESTINATION}
@@ -102,7 +102,7 @@ def _record_durations(meter: Meter, producer: Producer, reading: _Reading) -> No
         "messaging.client.operation.duration",
         "s",
         "Duration from the making of a batch of messages to its acknowledgement.",
-        explicit_bucket_boundaries_advisory=DURATION_BOUNDS,
+        explicit_bucket_boundaries_advisory=_DURATION_BOUNDS,
     )
     attributes = reading.attributes | _SEND
 

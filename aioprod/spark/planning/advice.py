@@ -9,9 +9,9 @@ from aioprod._words import counted
 from aioprod.console.tables import key_text, percent
 from aioprod.spark.planning.measures import Growth, HotKey, Layout
 
-__all__ = ["EVEN", "Advice", "advise"]
+__all__ = ["Advice", "advise"]
 
-EVEN: Final = 1.25
+_EVEN: Final = 1.25
 """Up to a fourth over the mean counts as even."""
 
 _SAME: Final = 1.05
@@ -36,7 +36,7 @@ def advise(
     least = min(_strain(layout) for layout in enough)
     if consumers is not None:
         chosen = min((one for one in enough if _strain(one) <= least * _SAME), key=lambda one: one.count)
-    elif even := [one for one in enough if _strain(one) <= EVEN]:
+    elif even := [one for one in enough if _strain(one) <= _EVEN]:
         most = max(one.count for one in even)
         chosen = min((one for one in even if one.count == most), key=_strain)
     else:
@@ -61,14 +61,14 @@ def _sentences(
     bound = chosen.bound_share * readers
     if chosen.spread_rows == sum(chosen.rows):
         yield f"Take {place}: it looks at no key, so that every count is even, and no key keeps its order."
-    elif bound > EVEN:
+    elif bound > _EVEN:
         yield from _hopeless(chosen, hot_keys, consumers)
     elif consumers is not None:
         yield (
             f"Take {place}: the busiest of {consumers} members reads {_strain(chosen):.2f} times the mean, and no "
             "other of these counts makes that clearly less."
         )
-    elif _strain(chosen) <= EVEN:
+    elif _strain(chosen) <= _EVEN:
         yield (
             f"Take {place}: the busiest one has {chosen.skew:.2f} times the mean ({percent(chosen.busiest_share)} of "
             "the rows), and more partitions now spare moving keys later; fewer do if fewer consumers read them."
@@ -86,7 +86,7 @@ def _sentences(
         yield f"With {first[0]} {subject} {first[1]} the mean{further}."
     if consumers is not None and chosen.count < consumers:
         yield f"There are fewer partitions than members: {consumers - chosen.count} of them would read nothing."
-    if chosen.bytes_skew > EVEN * chosen.skew:
+    if chosen.bytes_skew > _EVEN * chosen.skew:
         yield f"Its bytes are less even than its rows: {chosen.bytes_skew:.2f} times the mean."
     for step in growth:
         if (step.partitioner, step.count) == (chosen.partitioner, chosen.count):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["checked", "plan", "report_of"]
 
-COUNT_MAX: Final = 100_000
+_COUNT_MAX: Final = 100_000
 """More partitions than a topic ever has: what a typing error would cost the tasks in memory."""
 
 _COMBINATIONS_MAX: Final = 1_000_000
@@ -72,12 +72,12 @@ def checked(partitioners: Sequence[str], counts: Sequence[int], consumers: int |
     if not counts:
         raise ConfigError("There is no number of partitions to try.", hint="Give some, for example 12,24,48.")
     for count in counts:
-        if check_count(count) > COUNT_MAX:
-            raise ConfigError(f"A plan for {count} partitions is not made: at most {COUNT_MAX:,} are.")
+        if check_count(count) > _COUNT_MAX:
+            raise ConfigError(f"A plan for {count} partitions is not made: at most {_COUNT_MAX:,} are.")
     if len(named) * sum(counts) > _COMBINATIONS_MAX:
         raise ConfigError(f"A plan is made for at most {_COMBINATIONS_MAX:,} partitions in all: give fewer counts.")
-    if consumers is not None and (type(consumers) is not int or not 1 <= consumers <= COUNT_MAX):
-        raise ConfigError(f"consumers is {consumers!r}: it must be an int from 1 to {COUNT_MAX}.")
+    if consumers is not None and (type(consumers) is not int or not 1 <= consumers <= _COUNT_MAX):
+        raise ConfigError(f"consumers is {consumers!r}: it must be an int from 1 to {_COUNT_MAX}.")
     spreading = frozenset(
         name for name in named if load_class(name, "partitioner") in (RoundRobinPartitioner, UniformStickyPartitioner)
     )

@@ -12,9 +12,9 @@ from typing import Final
 from aioprod.errors import ConfigError, UsageError
 from aioprod.types import OffsetAndMetadata
 
-__all__ = ["OWNER_BYTES_MAX", "Action", "Policy", "check_owner", "decide", "group_of", "marker_of"]
+__all__ = ["Action", "Policy", "check_owner", "decide", "group_of", "marker_of"]
 
-OWNER_BYTES_MAX: Final = 4096
+_OWNER_BYTES_MAX: Final = 4096
 """What brokers take as the metadata of an offset (`offset.metadata.max.bytes`)."""
 
 
@@ -55,8 +55,8 @@ def marker_of(step: int, owner: str) -> OffsetAndMetadata:
 
 def check_owner(owner: str) -> str:
     """Raise ConfigError for an owner that no marker can hold."""
-    if not owner or len(owner.encode()) > OWNER_BYTES_MAX:
-        raise ConfigError(f"The owner of a transactional.id must have 1 to {OWNER_BYTES_MAX} bytes.")
+    if not owner or len(owner.encode()) > _OWNER_BYTES_MAX:
+        raise ConfigError(f"The owner of a transactional.id must have 1 to {_OWNER_BYTES_MAX} bytes.")
     return owner
 
 

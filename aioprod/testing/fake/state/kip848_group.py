@@ -23,10 +23,9 @@ from aioprod.testing.fake.state.server_assignors import SERVER_ASSIGNORS, Assign
 from aioprod.testing.fake.state.timers import Cancel
 from aioprod.testing.fake.state.topics import Topics
 
-__all__ = ["JOIN_EPOCH", "LEAVE_EPOCH", "LEAVE_STATIC_EPOCH", "ConsumerGroup", "error_response"]
+__all__ = ["JOIN_EPOCH", "LEAVE_STATIC_EPOCH", "ConsumerGroup", "error_response"]
 
 JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
 LEAVE_STATIC_EPOCH: Final = -2
 """Member epochs in requests; the last is also that of a static member that has left for a restart."""
 
