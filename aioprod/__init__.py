@@ -1,4 +1,4 @@
-"""aioprod: an asyncio Kafka producer that speaks the wire protocol itself and reports the outcome of every record."""
+"""aioprod: an asyncio client for Kafka that speaks the wire protocol itself and reports the outcome of every record."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Metadata:
     A full refresh is due after `max_age_s` and after `request_update` without a topic; it drops topics that were not
     used for `max_idle_s`. Between two of them a request names only topics that are new, that have no leaders yet, or
     that an error named. `backoff(n)` is the wait in seconds, jitter included, after n + 1 failures, useless responses,
-    or unchanged responses in a row. `due` is called with the time of the next request when `request_update` is.
+    or unchanged responses in a row. `request_update` calls `due` with the time of the next request.
     """
 
     def __init__(

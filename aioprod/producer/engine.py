@@ -276,10 +276,10 @@ class Engine:
         is_closing = self.guard.state is State.CLOSING
         records = self.buffered().records
         _logger.error("%s", milestones.loop_ended(self.config, self.facade, records, is_closing=is_closing))
-        why = "he sender was cancelled: its event loop ended before the producer was closed."
-        error = UsageError(f"T{why}", hint=self.facade.advice)
+        why = "the sender was cancelled: its event loop ended before the producer was closed."
+        error = UsageError(f"{why[0].upper()}{why[1:]}", hint=self.facade.advice)
         self.guard.fail(error)
-        self._fail_all_now(MassFailure(f"t{why}", self.guard.error(), cause=error))
+        self._fail_all_now(MassFailure(why, self.guard.error(), cause=error))
         self.parts.failure_reports.log_counted()
 
     def _fail_some(self) -> bool:
