@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Final
 
 from aioprod._logger import Logger
-from aioprod._words import counted
 from aioprod.errors import AioprodError
 from aioprod.net.scheduler import Scheduler
 from aioprod.producer.delivery_future import DeliveryFuture
@@ -97,9 +96,8 @@ class FailureReports:
             if record is not None and isinstance(error, AioprodError):
                 self._call(error, record)
         if dropped and self._on_error is None:
-            were = "was" if dropped == 1 else "were"
-            whose = f"{counted(dropped, 'future')} of {'a failed record' if dropped == 1 else 'failed records'}"
-            _logger.log(level, "%s %s never looked at: %s", whose, were, shown)
+            whose = "1 future of a failed record was" if dropped == 1 else f"{dropped} futures of failed records were"
+            _logger.log(level, "%s never looked at: %s", whose, shown)
         return self._left <= 0
 
     def report(self, error: AioprodError, record: Callable[[], ProducerRecord]) -> None:
