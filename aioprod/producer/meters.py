@@ -96,7 +96,7 @@ class Meters:
             self._topics.sent(batch.partition.topic.name, count, compressed_size, size)
             if batch.attempts == 1:
                 self._record_queue_time.record((now - batch.created) * 1000)
-                self._compression_rate.record((compressed_size - HEADER) / (size - HEADER))
+                self._compression_rate.record((compressed_size - HEADER) / float(size - HEADER))
         self._records_per_request.record(records)
 
     def answered(self, node_id: int, latency_s: float, throttle_time_ms: int) -> None:

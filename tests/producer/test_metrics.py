@@ -98,6 +98,17 @@ async def test_the_values_after_some_traffic(brokers: FakeCluster) -> None:
     assert metrics["waiting_senders"] == 0
 
 
+async def test_the_compression_rate_is_what_was_sent_by_what_was_encoded(brokers: FakeCluster) -> None:
+    value = bytes(range(256)) + bytes(256)  # half of it can't be compressed
+    async with running(brokers, compression_type="gzip") as producer:
+        await producer.send("orders", value)
+        rate = producer.metrics()["compression_rate_avg"]
+        sent = producer.metrics()["batch_size_avg"]
+    encoded = 61 + 1 + len(value) + 8  # a batch's header, and a record's fields beside its value
+    assert 0.4 < rate < 0.7
+    assert rate == pytest.approx((sent - 61) / (encoded - 61), abs=0.02)
+
+
 async def test_connections_are_counted(three_brokers: FakeCluster) -> None:
     three_brokers.create_topic("t", partitions=3)
     async with running(three_brokers) as producer:
