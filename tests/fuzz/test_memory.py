@@ -112,14 +112,15 @@ def test_counts_that_no_bytes_stand_for() -> None:
 
 
 def test_a_frame_takes_the_memory_that_has_come_and_not_what_is_announced() -> None:
-    splitter = FrameSplitter()
-
-    def feed() -> None:
+    def feed() -> FrameSplitter:
+        splitter = FrameSplitter()
         assert splitter.feed(FRAME_SIZE_MAX.to_bytes(4, "big")) == []
         for _ in range(64):
             assert splitter.feed(bytes(1024)) == []
+        return splitter
 
-    assert memory_of(feed) < 2 * MB + 64 * 1024
+    # What measures coverage holds memory, too, when it removes its probes from code that has run often enough.
+    assert min(memory_of(feed) for _ in range(3)) < 2 * MB + 64 * 1024
 
 
 BOMBS = """
