@@ -12,7 +12,6 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError, BrokerConnectionError
 from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.net.addresses import text_of
@@ -20,6 +19,7 @@ from aioprod.net.pending_response import PendingResponse
 from aioprod.net.protocol.connection import Complete, Connection, Phase
 from aioprod.net.settings import Address
 from aioprod.net.traffic import Traffic
+from aioprod.net.unforeseen import internal_failure
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import encode
 from aioprod.wire.schema import AnyRequest, Request, Response
@@ -440,10 +440,4 @@ class BrokerConnection:
         self._failed(failure)
 
     def _internal(self, error: BaseException) -> BrokerConnectionError:
-        """The failure of this connection by an error of our own; a KeyboardInterrupt ends the loop after it."""
-        raise_later(error)
-        failure = BrokerConnectionError(
-            f"The connection to {self.peer} was aborted after an internal error: {type(error).__name__}."
-        )
-        failure.__cause__ = error
-        return failure
+        return internal_failure(f"The connection to {self.peer} was aborted after", error)
