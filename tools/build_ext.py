@@ -32,7 +32,17 @@ DIRECTIVES = {
 """Annotations are for mypy: the types of the compiled build stand in the .pxd files. Modules whose indexes are proven
 say so in their first line."""
 
-OPTIONS = {"unix": ["-O2", "-g0", "-Werror=implicit-function-declaration"], "msvc": ["/O2"]}
+OPTIONS = {
+    "unix": [
+        "-O2",
+        "-g0",
+        "-Werror=implicit-function-declaration",
+        # About helpers that Cython writes for each module, whether it needs them or not.
+        "-Wno-unused-function",
+        "-Wno-array-bounds",
+    ],
+    "msvc": ["/O2"],
+}
 """For the compiler, by its family; added to those that Python itself was built with."""
 
 SHARED = "aioprod._cython"
