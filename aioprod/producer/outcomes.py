@@ -53,7 +53,7 @@ _COMPLETION_SHARE: Final = 0.2
 FAILED_PER_TURN: Final = 100
 """How many batches fail in one iteration of the loop when many fail at once: some milliseconds' worth."""
 
-HINTS: dict[int, str] = {
+_HINTS: Final[dict[int, str]] = {
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: "Send without idempotence (enable.idempotence=false), or to a topic "
     "whose message.format.version is 0.11 or later.",
 }
@@ -225,7 +225,7 @@ class Outcomes:
                 message, hint="Raise the topic's max.message.bytes, or lower batch.size and the size of the records."
             )
         else:
-            batch.cause = BrokerError(message, code=code, hint=HINTS.get(code))
+            batch.cause = BrokerError(message, code=code, hint=_HINTS.get(code))
         if (cause := self._rules.error_of(code, message.rstrip("."))) is not None:
             cause.__cause__ = batch.cause if denied is None else None
             batch.cause = cause

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
@@ -26,9 +27,9 @@ from aioprod.wire.buffer import Buffer
 
 __all__ = ["Sender"]
 
-TURN_S = 0.004
+TURN_S: Final = 0.004
 """How long requests are filled in one iteration of the loop; the request that passes it is finished."""
-RAW_BATCHES = 3
+RAW_BATCHES: Final = 3
 """How many batches of the largest inline size are compressed in one iteration of the loop."""
 
 

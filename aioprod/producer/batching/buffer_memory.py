@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from aioprod.errors import BufferFullError, RecordTooLargeError
 from aioprod.records.layout import HEADER, PREFIX
@@ -10,10 +11,10 @@ from aioprod.wire import memory
 
 __all__ = ["BUFFER_OVERHEAD", "BufferPool", "MemoryBudget", "Reservation", "buffer_full", "record_too_large"]
 
-BUFFER_OVERHEAD = PREFIX + HEADER + 1
+BUFFER_OVERHEAD: Final = PREFIX + HEADER + 1
 """Bytes of a buffer that hold no record: room for the Produce prefix, the batch header, one byte for a tag section."""
 
-SMALL = 1024
+_SMALL: Final = 1024
 
 
 class Reservation:
@@ -125,7 +126,7 @@ class BufferPool:
             return self.free.pop()
         size = need + BUFFER_OVERHEAD
         if size <= self.full_size:
-            size = SMALL if size <= SMALL < self.full_size else self.full_size
+            size = _SMALL if size <= _SMALL < self.full_size else self.full_size
         return memory.room(size)
 
     def larger(self, buffer: bytearray, need: int) -> bytearray | None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Final
 
 from aioprod._build import COMPILED
 from aioprod.arrow.columns import BytesColumn, NumberColumn, PairsColumn, TimestampColumn
@@ -19,18 +20,18 @@ from aioprod.wire import memory
 
 __all__ = ["BulkColumns", "RecordColumns"]
 
-ROWS_PER_TURN_SLOW = 500
+_ROWS_PER_TURN_SLOW: Final = 500
 """Rows that may be encoded before the loop gets a turn where each runs some Python: a custom partitioner, an error,
 all of this in pure Python."""
 
-ROW_COST = 0 if COMPILED else BYTES_PER_TURN // ROWS_PER_TURN_SLOW
-SLOW_ROW_COST = BYTES_PER_TURN // ROWS_PER_TURN_SLOW
+_ROW_COST: Final = 0 if COMPILED else BYTES_PER_TURN // _ROWS_PER_TURN_SLOW
+_SLOW_ROW_COST: Final = BYTES_PER_TURN // _ROWS_PER_TURN_SLOW
 """What a row counts against `BYTES_PER_TURN` beside its bytes."""
 
-PAIR_COST = 8 + ROW_COST
+_PAIR_COST: Final = 8 + _ROW_COST
 """The same for a header: rows may fail after many of them were looked at."""
 
-PAIR_SIZE_MIN = 2
+_PAIR_SIZE_MIN: Final = 2
 """The bytes that a header takes at least."""
 
 
@@ -141,7 +142,7 @@ class BulkColumns:
                 # The frames in a traceback would take more memory than the rows.
                 self.bulk.invalid(self._first + self.at - self._start, error.with_traceback(None))
                 self.at += 1
-                self._left -= SLOW_ROW_COST
+                self._left -= _SLOW_ROW_COST
                 granted = False
         return True
 
@@ -182,7 +183,7 @@ class BulkColumns:
                 self.needed = bound
                 return False
             granted = False
-            self._left -= bound + ROW_COST
+            self._left -= bound + _ROW_COST
             index = -1
             if self._partition is not None and self._partition.find(row):
                 index = choice.explicit(topic, self._partition.value)
@@ -190,7 +191,7 @@ class BulkColumns:
                 if key is not None and choice.is_built_in:
                     index = choice.by_key(topic, key.data, key.start, key_size)
                 else:
-                    self._left -= SLOW_ROW_COST
+                    self._left -= _SLOW_ROW_COST
                     index = choice.choose(topic, None if key is None else key.get(), value.get(), -1, bound, now)
             batch = accumulator.place(
                 topic,
@@ -231,8 +232,8 @@ class BulkColumns:
         end = start + min(self._left, budget.open_to - budget.used) - LOOSE_OVERHEAD
         first = self.at
         stop = self._stop
-        if ROW_COST:
-            stop = min(stop, first + self._left // ROW_COST)
+        if _ROW_COST:
+            stop = min(stop, first + self._left // _ROW_COST)
         value = self._value
         timestamp = self.timestamp
         row = first
@@ -280,8 +281,8 @@ class BulkColumns:
         end = min(self._left, accumulator.budget.open_to - accumulator.budget.used) - LOOSE_OVERHEAD
         first = row = self.at
         stop = self._stop
-        if ROW_COST:
-            stop = min(stop, first + self._left // ROW_COST)
+        if _ROW_COST:
+            stop = min(stop, first + self._left // _ROW_COST)
         times = self._timestamp
         headers = NO_HEADERS
         used: list[Partition] = []
@@ -316,7 +317,7 @@ class BulkColumns:
         finally:
             self.at = row
             self.accepted += row - first
-            self._left -= size + (row - first) * ROW_COST
+            self._left -= size + (row - first) * _ROW_COST
             count_runs(accumulator, used, self.bulk, now)
         return row > first
 
@@ -329,7 +330,7 @@ class BulkColumns:
             places[row] = index
         self.at = stop
         self.accepted += count
-        self._left -= size + count * ROW_COST
+        self._left -= size + count * _ROW_COST
         join_bulk(batch, self.bulk, count)
         accumulator.count(batch, count, size, now)
 
@@ -342,8 +343,8 @@ class BulkColumns:
             self._scratch[0] = 0
             return 1
         # Lists of several rows may share their pairs: a row must not cost more than could be sent of it.
-        accumulator.check_size(topic, PAIR_SIZE_MIN * pairs.count)
-        self._left -= pairs.count * PAIR_COST
+        accumulator.check_size(topic, _PAIR_SIZE_MIN * pairs.count)
+        self._left -= pairs.count * _PAIR_COST
         names = pairs.names
         values = pairs.values
         size = memory.varint_size(pairs.count)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from aioprod.arrow.columns import BytesColumn
 from aioprod.cluster.names import TOPIC_NAME_LENGTH_MAX
@@ -15,8 +15,8 @@ from aioprod.routing.hashes import murmur2_of
 
 __all__ = ["RowTopics", "RowsCall"]
 
-TOPIC_SLOTS = 256
-TOPICS_MAX = 192
+_TOPIC_SLOTS: Final = 256
+_TOPICS_MAX: Final = 192
 """A table of topics by a hash of their names is emptied when it holds so many: a call may have any number of them."""
 
 
@@ -56,7 +56,7 @@ class RowTopics:
 
     def begin_turn(self) -> None:
         """What was known may have been forgotten since the last turn of the loop."""
-        self._known_count = TOPICS_MAX
+        self._known_count = _TOPICS_MAX
         self.unknown = None
 
     def find(self, accumulator: Accumulator, row: int, now: float) -> Topic | None:
@@ -69,13 +69,13 @@ class RowTopics:
             raise InvalidTopicError(
                 f"The topic of a record has a name of {column.size} bytes: {TOPIC_NAME_LENGTH_MAX} are allowed."
             )
-        if self._known_count == TOPICS_MAX:
-            self._known = [None] * TOPIC_SLOTS
+        if self._known_count == _TOPICS_MAX:
+            self._known = [None] * _TOPIC_SLOTS
             self._known_count = 0
-        slot = murmur2_of(column.data, column.start, column.size) % TOPIC_SLOTS
+        slot = murmur2_of(column.data, column.start, column.size) % _TOPIC_SLOTS
         known = self._known[slot]
         while known is not None and not self._is_name(known.name):
-            slot = (slot + 1) % TOPIC_SLOTS
+            slot = (slot + 1) % _TOPIC_SLOTS
             known = self._known[slot]
         if known is None:
             known = self._look_up(accumulator, now)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aioprod.errors import AioprodError
 from aioprod.producer.batching.accumulator import Accumulator
@@ -16,7 +16,7 @@ from aioprod.types import TopicPartition
 
 __all__ = ["BulkCall", "BulkValues", "count_runs", "join_bulk"]
 
-BYTES_PER_TURN = 2**20
+BYTES_PER_TURN: Final = 2**20
 """What is copied at most before the loop gets a turn: far less than a millisecond's worth, but fresh memory is slow."""
 
 

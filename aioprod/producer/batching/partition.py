@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.producer.batching.batch import Batch, ParkedRecord
 from aioprod.producer.batching.states import OPEN, QUEUED
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerQueue", "Partition", "Topic"]
 
-NEVER = math.inf
+_NEVER: Final = math.inf
 """The time of what is not going to happen, in monotonic seconds."""
 
 
@@ -71,7 +71,7 @@ class BrokerQueue:
             if batch.state == OPEN and batch.partition.queue is self:
                 return due
             heappop(self.lingering)
-        return NEVER
+        return _NEVER
 
     def has_work(self) -> bool:
         """Whether any partition here waits to be drained."""

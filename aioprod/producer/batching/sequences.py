@@ -18,6 +18,8 @@ is. All decisions here rest on that.
 
 from __future__ import annotations
 
+from typing import Final
+
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.batch_events import BatchEvents
 from aioprod.producer.batching.partition import Partition, Topic
@@ -25,13 +27,13 @@ from aioprod.producer.transactions.rules import TransactionRules
 
 __all__ = ["EPOCH_MAX", "Sequences", "sequence_after"]
 
-EPOCH_MAX = 32767
-SEQUENCE_MASK = 0x7FFFFFFF
+EPOCH_MAX: Final = 32767
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
 
 
 def sequence_after(first: int, count: int) -> int:
     """The sequence number `count` records after `first`: after 2**31 - 1 comes 0."""
-    return (first + count) & SEQUENCE_MASK
+    return (first + count) & _SEQUENCE_MASK
 
 
 class Sequences:
