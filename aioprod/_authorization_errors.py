@@ -53,12 +53,12 @@ def authorization_error(
         hint = "The broker's log of its authorizer (kafka.authorizer.logger) has the missing right."
         return AuthorizationError(message, resource_type=resource_type, hint=hint)
     operation, _, resource = missing[0]
-    hint = f"Allow the principal of this client {_said(missing)}: `{_command(missing)}`"
+    hint = f"Allow the principal of this client {_in_words(missing)}: `{_command(missing)}`"
     hint += f", or {instead}." if instead else "."
     return AuthorizationError(message, resource_type=resource_type, resource=resource, operation=operation, hint=hint)
 
 
-def _said(missing: Sequence[Right]) -> str:
+def _in_words(missing: Sequence[Right]) -> str:
     """Operations by Kafka's names, and resources."""
     operations = dict.fromkeys(right.operation for right in missing)
     names = list(dict.fromkeys(right.resource for right in missing))

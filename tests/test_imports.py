@@ -24,7 +24,7 @@ PRODUCER = {
     "messages": "api_versions init_producer_id metadata negotiation produce",
     "metrics": "families instruments native producer registry topics",
     "net": "addresses buffered client connection context dialing events happy_eyeballs link login metadata_refresh "
-    "pool protocol scheduler security settings slow_calls tasks traffic unforeseen waiters",
+    "pending_response pool protocol scheduler security settings slow_calls tasks traffic unforeseen waiters",
     "net.login": "reauthentication",
     "net.protocol": "backoff connection",
     "producer": "backpressure batching bulk call_order callbacks clock closing completion completions compressor "

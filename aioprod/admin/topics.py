@@ -86,7 +86,7 @@ async def create_topics(
         return CreateTopicsRequest(topics=tuple(rows), timeout_ms=round(timeout * 1000))
 
     def results(response: CreateTopicsResponse) -> dict[str, ItemResult]:
-        return _outcomes(response.topics)
+        return _results(response.topics)
 
     def wording(name: str) -> FailureWording:
         return FailureWording(f"Topic {name!r} could not be created", [Right("CREATE", "topic", name)], _CREATE_ANY)
@@ -116,7 +116,7 @@ async def delete_topics(
         return DeleteByName(topic_names=tuple(some), timeout_ms=round(timeout * 1000))
 
     def results(response: DeleteTopicsResponse) -> dict[str, ItemResult]:
-        return _outcomes(response.responses)
+        return _results(response.responses)
 
     def wording(name: str) -> FailureWording:
         return FailureWording(f"Topic {name!r} could not be deleted", [Right("DELETE", "topic", name)])
@@ -138,7 +138,7 @@ async def grow_topic(session: Session, topic: str, count: int, timeout: float) -
         return CreatePartitionsRequest(topics=tuple(rows), timeout_ms=round(timeout * 1000))
 
     def results(response: CreatePartitionsResponse) -> dict[str, ItemResult]:
-        return _outcomes(response.results)
+        return _results(response.results)
 
     def wording(name: str) -> FailureWording:
         return FailureWording(f"Topic {name!r} could not get more partitions", [Right("ALTER", "topic", name)])
@@ -159,7 +159,7 @@ def described_topics(response: MetadataResponse, *, internal: bool) -> dict[str,
     }
 
 
-def _outcomes(
+def _results(
     rows: Iterable[CreatableTopicResult | DeletableTopicResult | CreatePartitionsTopicResult],
 ) -> dict[str, ItemResult]:
     return {row.name or "": ItemResult(ErrorCode.of(row.error_code), row.error_message) for row in rows}

@@ -196,8 +196,8 @@ class Stream:
 
     def _check(self, code: int) -> None:
         if code:
-            said = self._stream.get_last_error(ctypes.byref(self._stream))
-            reason = f"error {code}" if said is None else said.decode(errors="replace")
+            text = self._stream.get_last_error(ctypes.byref(self._stream))
+            reason = f"error {code}" if text is None else text.decode(errors="replace")
             raise InvalidRecordError(f"The Arrow stream could not be read: {reason}.")
 
 

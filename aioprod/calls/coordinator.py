@@ -144,7 +144,7 @@ class Coordinator:
             raise
         except Exception as error:  # of any type: it is the coordinator's failure
             raise self._client.unforeseen.failure(
-                f"Reading what the coordinator of {self._subject} said", error
+                f"Reading the response of the coordinator of {self._subject}", error
             ) from error
 
     def _overdue(self, name: str, last_error: AioprodError | None) -> RequestTimedOutError:
@@ -222,7 +222,7 @@ class Coordinator:
     async def _look_up(self, timeout_s: float, avoid: int | None = None) -> int | None:
         """Send FindCoordinator to any broker; None when there is no coordinator at the moment."""
         request = ByVersion(FindCoordinatorRequest, self._request_of)
-        node_id, code, said = self._read(await self._client.request(request, timeout_s=timeout_s, avoid=avoid))
+        node_id, code, message = self._read(await self._client.request(request, timeout_s=timeout_s, avoid=avoid))
         if code == ErrorCode.NONE:
             link = self._client.link(node_id)
             if link is None or link.retired:
@@ -236,7 +236,7 @@ class Coordinator:
         answered = f"the broker answered {ErrorCode.name_of(known)}"
         resource_type, then = _RIGHTS[self._key_type]
         rights = [Right("DESCRIBE", resource_type, self.key), Right(then, resource_type, self.key)]
-        failure = f"{text}{(said or answered).rstrip('.')}."
+        failure = f"{text}{(message or answered).rstrip('.')}."
         if ErrorCode.is_unclear(known):
             unclear = BrokerConnectionError(failure)
             self._client.unforeseen.log(unclear)

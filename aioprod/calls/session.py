@@ -162,8 +162,8 @@ class Session(ClientListener):
         """
         await self._waiters.wait(timeout_s, futures)
         if self._failure is not None:
-            said = shown_error(self._failure)
-            raise AioprodError(f"The client of this {self._name} has failed: {said}.") from self._failure
+            reason = shown_error(self._failure)
+            raise AioprodError(f"The client of this {self._name} has failed: {reason}.") from self._failure
         _ = self.client
 
     def notify(self) -> None:

@@ -122,16 +122,17 @@ class Settings:
                 f"The servers are given as a {type(bootstrap_servers).__name__}: settings are not servers.",
                 hint="Give it as config=, such as config={'bootstrap.servers': 'localhost:9092', ...}.",
             )
-        said = {**options} if bootstrap_servers is None else {**options, "bootstrap_servers": bootstrap_servers}
+        if bootstrap_servers is not None:
+            options = {**options, "bootstrap_servers": bootstrap_servers}
         if config is None:
-            return cls.from_options(**said)
+            return cls.from_options(**options)
         if isinstance(config, Mapping):
-            return cls(**cls._by_attribute(config) | cls._by_attribute(said, as_keywords=True))
+            return cls(**cls._by_attribute(config) | cls._by_attribute(options, as_keywords=True))
         if not isinstance(config, cls):
             raise ConfigError(
                 f"config is a {type(config).__name__}: give a dict of settings, or a {cls.__name__}.",
             )
-        return config.replace(**said)
+        return config.replace(**options)
 
     @classmethod
     def from_properties(cls, path: str | PathLike[str]) -> Self:

@@ -320,8 +320,8 @@ class Member(PartitionCalls, ForeignCallHints):
         if isinstance(self._background.failure, AioprodError):
             raise self._background.failure.again() from self._background.failure.__cause__
         if self._background.failure is not None:
-            said = shown_error(self._background.failure)
-            raise AioprodError(f"The member has failed: {said}.") from self._background.failure
+            reason = shown_error(self._background.failure)
+            raise AioprodError(f"The member has failed: {reason}.") from self._background.failure
         raise StopAsyncIteration
 
     # --- state

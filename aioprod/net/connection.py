@@ -12,15 +12,16 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from aioprod._user_code import raise_later
-from aioprod.errors import AioprodError, BrokerConnectionError, ProtocolError
+from aioprod.errors import AioprodError, BrokerConnectionError
 from aioprod.messages.negotiation import ApiVersions, ByVersion
 from aioprod.net.addresses import text_of
+from aioprod.net.pending_response import PendingResponse
 from aioprod.net.protocol.connection import Complete, Connection, Phase
 from aioprod.net.settings import Address
 from aioprod.net.traffic import Traffic
+from aioprod.net.unforeseen import internal_failure
 from aioprod.wire.buffer import Buffer
-from aioprod.wire.codec import decode, encode
+from aioprod.wire.codec import encode
 from aioprod.wire.schema import AnyRequest, Request, Response
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["BrokerConnection"]
 
 ResponseT = TypeVar("ResponseT", bound=Response)
-
-_JOINED_MAX: Final = 16384
-"""Over TLS shorter parts are joined: each write makes a TLS record, which costs more than copying."""
 
 # Used for each response: looking up an enum member takes a microsecond before Python 3.12.
 _READY: Final = Phase.READY
@@ -175,25 +173,9 @@ class BrokerConnection:
             version = self.versions.pick(kind)
         body = encode(message, version)
         future: asyncio.Future[ResponseT] = self._loop.create_future()
-
-        def complete(body: Buffer | None, error: AioprodError | None) -> None:
-            if future.done():
-                return
-            if body is None:
-                assert error is not None
-                future.set_exception(error.again())
-                return
-            try:
-                response: ResponseT = decode(kind.RESPONSE, version, body)  # type: ignore[assignment]  # by declaration
-            except ProtocolError as fault:
-                error = self._state.fault(fault.message)
-                future.set_exception(error.again())
-                raise error from fault
-            self.throttle(kind, version, getattr(response, "throttle_time_ms", 0))
-            future.set_result(response)
-
+        pending = PendingResponse(kind, version, future, self._state.fault, self.throttle)
         flexible = kind.is_flexible(version)
-        self.send_parts(kind, version, flexible, (body,), len(body), complete, timeout_s=timeout_s)
+        self.send_parts(kind, version, flexible, (body,), len(body), pending.complete, timeout_s=timeout_s)
         return future
 
     def send_parts(
@@ -232,7 +214,7 @@ class BrokerConnection:
         if expect_response:
             data = [header, *parts]
             try:
-                self._transport.writelines(data if self.tls is None else _joined(data))
+                self._transport.writelines(data if self.tls is None else self.tls.joined(data))
             except BaseException as error:  # the request fails with those before it, when the transport is closed
                 self._abort_after(error)
                 return
@@ -458,27 +440,4 @@ class BrokerConnection:
         self._failed(failure)
 
     def _internal(self, error: BaseException) -> BrokerConnectionError:
-        """The failure of this connection by an error of our own; a KeyboardInterrupt ends the loop after it."""
-        raise_later(error)
-        failure = BrokerConnectionError(
-            f"The connection to {self.peer} was aborted after an internal error: {type(error).__name__}."
-        )
-        failure.__cause__ = error
-        return failure
-
-
-def _joined(parts: Sequence[Buffer]) -> list[Buffer]:
-    """The same bytes, with each run of short parts joined."""
-    joined: list[Buffer] = []
-    short: list[Buffer] = []
-    for part in parts:
-        if len(part) < _JOINED_MAX:
-            short.append(part)
-            continue
-        if short:
-            joined.append(b"".join(short))
-            short = []
-        joined.append(part)
-    if short:
-        joined.append(b"".join(short))
-    return joined
+        return internal_failure(f"The connection to {self.peer} was aborted after", error)

@@ -90,7 +90,7 @@ class ClientContext:
         self.events = events
         """The client itself, which reports on to `owner`."""
         self.owner = owner
-        """The object of the client's user."""
+        """What uses the client, such as a producer or a reader."""
         self.tls = tls
         self.logins = logins
         self.authentications = Authentications()

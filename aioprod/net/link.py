@@ -110,6 +110,7 @@ class BrokerLink(ConnectionOwner):
             and connection is not None
             and connection.accepts_request(now)
             and self.session.ends > now
+            # As not `_is_stale`: this is called for each request.
             and not self.retired
             and connection.address == self.address
         )

@@ -47,7 +47,7 @@ class MetadataRefresh:
         self._hedge_at = math.inf
         self._resolving = False
         self._bootstrap_after = -math.inf
-        self._untold: MetadataUpdate | None = None
+        self._unreported: MetadataUpdate | None = None
         self._unusable: Mapping[int, str] = {}
 
     def poll(self, now: float) -> float:
@@ -59,7 +59,7 @@ class MetadataRefresh:
 
     def _poll(self, now: float) -> float:
         self.update_links()
-        if self._untold is not None:
+        if self._unreported is not None:
             self._report(MetadataUpdate())
         if self._metadata.is_behind:
             self._report(MetadataUpdate(self._metadata.rebind()))
@@ -148,11 +148,11 @@ class MetadataRefresh:
 
     def _report(self, update: MetadataUpdate) -> None:
         """Report a change, together with the changes whose report has raised: nothing else would report these again."""
-        update, self._untold = update.after(self._untold), None
+        update, self._unreported = update.after(self._unreported), None
         try:
             self._context.events.metadata_changed(update)
         except Exception:
-            self._untold = update
+            self._unreported = update
             raise
 
     def _unforeseen(self, what: str, error: Exception) -> float:

@@ -12,7 +12,7 @@ from aioprod._logger import Logger
 from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError, BrokerConnectionError
 
-__all__ = ["Unforeseen"]
+__all__ = ["Unforeseen", "internal_failure"]
 
 _LOGGED_MAX: Final = 100
 
@@ -31,9 +31,7 @@ class Unforeseen:
         """
         if isinstance(error, AioprodError):
             return error
-        raise_later(error)
-        failure = BrokerConnectionError(f"{what} failed by an internal error: {type(error).__name__}.")
-        failure.__cause__ = error
+        failure = internal_failure(f"{what} failed by", error)
         self.log(failure)
         return failure
 
@@ -44,3 +42,15 @@ class Unforeseen:
         if len(self._logged) < _LOGGED_MAX:
             self._logged.add(text)
         _logger.log(level, "%s The client tries again.", text, exc_info=failure.__cause__ or failure)
+
+
+def internal_failure(beginning: str, error: BaseException) -> BrokerConnectionError:
+    """The failure of a connection by an error of our own, which is its cause; a KeyboardInterrupt ends the loop after
+    it.
+
+    `beginning` is its sentence up to "an internal error".
+    """
+    raise_later(error)
+    failure = BrokerConnectionError(f"{beginning} an internal error: {type(error).__name__}.")
+    failure.__cause__ = error
+    return failure

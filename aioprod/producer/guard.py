@@ -38,7 +38,7 @@ class Guard:
 
     def __init__(self, rules: TransactionRules, *, is_open: bool = True) -> None:
         self._rules = rules
-        """What says why no record is accepted while no transaction is open."""
+        """Has the error of a send while no transaction is open."""
         self.state = State.NEW
         self.loop: asyncio.AbstractEventLoop | None = None
         """Where the producer lives; None before its start."""

@@ -48,7 +48,7 @@ class Absence:
 
 
 class LostBrokers:
-    """Is notified of each connection that is made, lost or can't be made; logs a line for each loss and each return.
+    """Takes each connection that is made, lost or can't be made; logs a line for each loss and each return.
 
     A connection that no record waits for does not count: one that was idle, or that another one replaces.
     """

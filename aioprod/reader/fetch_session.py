@@ -30,7 +30,7 @@ _EPOCH_MAX: Final = 2**31 - 1
 _NEW_MAX: Final = 1000
 """How many partitions one request adds to a session: some milliseconds' work here, and again with the response."""
 NO_SESSION_EPOCH: Final = -1
-"""How many partitions a full request without a session names."""
+"""The epoch of a full request without a session."""
 
 _REJECTED: Final = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,

@@ -10,7 +10,7 @@ cdef class Entry:
     cdef readonly int partition
     cdef readonly long long timestamp, bound
     cdef readonly double now
-    cdef readonly object waiter, request
+    cdef readonly object waiter, reservation
 
 
 @cython.locals(entry=Entry)

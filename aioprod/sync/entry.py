@@ -20,7 +20,7 @@ class Entry:
     as the call itself costs. It is in no cycle that could be garbage: an inbox lives until its entries have left.
     """
 
-    __slots__ = ("bound", "headers", "key", "now", "partition", "request", "timestamp", "topic", "value", "waiter")
+    __slots__ = ("bound", "headers", "key", "now", "partition", "reservation", "timestamp", "topic", "value", "waiter")
 
     topic: str
     key: bytes | None
@@ -36,12 +36,12 @@ class Entry:
     """The time of the call, in monotonic seconds."""
     bound: int
     """The most bytes that the record takes."""
-    request: Reservation | None
+    reservation: Reservation | None
     """The memory that is reserved for the record, if any."""
 
-    def reserve(self, request: Reservation) -> None:
+    def reserve(self, reservation: Reservation) -> None:
         """Memory is reserved for it."""
-        self.request = request
+        self.reservation = reservation
 
     def record(self) -> ProducerRecord:
         """The record as its caller would give it."""
@@ -70,6 +70,6 @@ def new_entry(
     entry.waiter = waiter
     entry.now = now
     entry.bound = bound
-    entry.request = None
+    entry.reservation = None
     native.untrack(entry)
     return entry

@@ -218,7 +218,7 @@ class Inbox:
             if type(stop) is not Entry:
                 break
             entry = stop
-            if entry.request is not None:
+            if entry.reservation is not None:
                 break
             moved += entry.bound
             records += 1
@@ -259,11 +259,11 @@ class Inbox:
         self._outgoing.reverse()
         return len(self._outgoing) > 0
 
-    def enter_reserved(self, entry: Entry, request: Reservation) -> None:
+    def enter_reserved(self, entry: Entry, reservation: Reservation) -> None:
         """Take a record whose memory is reserved, behind all others, also when this inbox is closed already."""
         self._acquire()
         try:
-            entry.reserve(request)
+            entry.reserve(reservation)
             self._entries.append(entry)
         finally:
             self._release()

@@ -47,10 +47,10 @@ class LoopProducer(Producer):
         """Wait for room, in order of arrival; raises BufferFullError after `max.block.ms`."""
         return await self._engine.parts.memory_waiters.reserve(size, self._engine.max_block_s)
 
-    def append_reserved(self, entry: Entry, request: Reservation) -> None:
+    def append_reserved(self, entry: Entry, reservation: Reservation) -> None:
         """Take a record for which memory is reserved; raises what `Producer.submit` raises."""
         self._engine.guard.check()
-        self._engine.parts.accumulator.budget.end(request)
+        self._engine.parts.accumulator.budget.end(reservation)
         self._engine.parts.accumulator.append(
             entry.topic,
             entry.key,
@@ -63,6 +63,6 @@ class LoopProducer(Producer):
             True,
         )
 
-    def give_back(self, request: Reservation) -> None:
+    def give_back(self, reservation: Reservation) -> None:
         """Return reserved memory, used or not."""
-        self._engine.parts.memory_waiters.give_back(request)
+        self._engine.parts.memory_waiters.give_back(reservation)

@@ -338,26 +338,26 @@ class Session:
 
     async def _append_in_turn(self, entry: Entry) -> None:
         """Append a record that found no room, while all others wait, or one whose memory is reserved."""
-        waiter, request = entry.waiter, entry.request
+        waiter, reservation = entry.waiter, entry.reservation
         try:
-            if request is None:
-                request = await self._producer.reserve(entry.bound)
+            if reservation is None:
+                reservation = await self._producer.reserve(entry.bound)
             elif isinstance(waiter, RecordFuture) and not waiter.begin():
                 return
-            self._producer.append_reserved(entry, request)
+            self._producer.append_reserved(entry, reservation)
         except asyncio.CancelledError:
             self._unsent.fail(entry, ProducerClosedError("The producer was closed while it waited for memory."))
             raise
         except BaseException as error:
             self._unsent.fail(entry, error)
         finally:
-            if request is not None:
-                self._producer.give_back(request)
+            if reservation is not None:
+                self._producer.give_back(reservation)
 
     async def _reserve_and_enter(self, entry: Entry) -> None:
         """Wait for room in order of arrival, then take the record, behind those that are here already."""
-        request = await self._producer.reserve(entry.bound)
-        self.inbox.enter_reserved(entry, request)
+        reservation = await self._producer.reserve(entry.bound)
+        self.inbox.enter_reserved(entry, reservation)
         self._bell.set()
 
     def _fail_rest(self, cause: BaseException) -> None:

@@ -56,9 +56,9 @@ class Unsent:
         self._collects = True
 
     def _not_sent(self, entry: Entry, cause: BaseException) -> NotSentError:
-        said = cause.message if isinstance(cause, AioprodError) else f"{shown_error(cause)}."
+        reason = cause.message if isinstance(cause, AioprodError) else f"{shown_error(cause)}."
         error = NotSentError(
-            f"A record for topic {entry.topic!r} was not sent: {said}",
+            f"A record for topic {entry.topic!r} was not sent: {reason}",
             topic=entry.topic,
             partition=entry.partition,
             age_s=self._clock() - entry.now,
@@ -74,8 +74,8 @@ class Unsent:
         """Report a failed record whose outcome no caller looks at; `record` is given if there is an `on_error`."""
         topic = getattr(error, "topic", None) if record is None else record.topic
         if self._on_error is None or record is None:
-            said = f"A record failed without a waiting call: {error}"
-            self._unread.log_failure(f"topic {topic!r}", error.__cause__, logging.WARNING, 1, said)
+            text = f"A record failed without a waiting call: {error}"
+            self._unread.log_failure(f"topic {topic!r}", error.__cause__, logging.WARNING, 1, text)
             return
         try:
             self._faults.returned("on_error", self._on_error, self._on_error(error, record), f"topic {topic!r}")

@@ -166,6 +166,22 @@ def read_varint(build: Build, data: bytes, start: int, bits: int) -> tuple[int, 
     return reader.varint(bits), reader.position
 
 
+def integers(size: int) -> st.SearchStrategy[int]:
+    """Any signed integer of `size` bytes."""
+    return st.integers(-(1 << (8 * size - 1)), (1 << (8 * size - 1)) - 1)
+
+
+@given(st.tuples(integers(8), integers(2), integers(4)), integers(4))
+def test_integers(stamp: tuple[int, int, int], partition: int) -> None:
+    def call(build: Build) -> object:
+        builder, _ = filled(build, [(NOW, None, b"value", [])], 200)
+        builder.seal(codec=0, level=None)
+        builder.restamp(*stamp)
+        return bytes(builder.wire(partition, False))
+
+    check_same(call)
+
+
 @given(st.binary(max_size=12), st.integers(0, 4), st.sampled_from([32, 64]))
 def test_reading_any_integer(data: bytes, start: int, bits: int) -> None:
     check_same(lambda build: read_varint(build, data, start, bits))

@@ -70,9 +70,10 @@ def test_a_link_to_the_repository_leads_to_a_copy(config: MkDocsConfig, files: F
 
 
 def test_a_page_of_the_repository_leads_back_into_the_site(config: MkDocsConfig, files: Files) -> None:
-    text = shown("repository/CHANGELOG.md", config, files)
-    assert "](../schema-registry.md)" in text
-    assert "](docs/" not in text
+    for page, linked in (("CHANGELOG.md", "schema-registry.md"), ("README.md", "producer.md")):
+        text = shown(f"repository/{page}", config, files)
+        assert f"](../{linked})" in text
+        assert "](docs/" not in text
     folder = files.get_file_from_path("repository/examples.md")
     assert folder is not None
     assert "- `bulk.py`" in folder.content_string

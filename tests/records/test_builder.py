@@ -12,7 +12,7 @@ from aioprod.records.builder import EncodedRecord, RecordBatchBuilder
 from aioprod.records.compression import Compression
 from aioprod.records.cursor import RecordCursor
 from aioprod.records.headers import NO_HEADERS, encode_headers
-from aioprod.records.layout import HEADER, PREFIX
+from aioprod.records.layout import ATTRIBUTES, HEADER, PREFIX, PRODUCER_ID, RECORD_COUNT
 from aioprod.records.parser import ParsedBatch, parse_batches
 from aioprod.wire import crc
 
@@ -275,6 +275,26 @@ def test_restamp_changes_only_the_producer_fields_and_the_checksum(codec: Compre
     assert parsed.is_transactional
     builder.restamp(1, 2, 3)
     assert batch_of(builder) == before
+
+
+def extremes(size: int) -> tuple[int, ...]:
+    """The least and the greatest integer of `size` bytes, and what is near 0."""
+    top = 1 << (8 * size - 1)
+    return -top, -1, 0, 1, top - 1
+
+
+@pytest.mark.parametrize("stamp", list(zip(extremes(8), extremes(2), extremes(4), strict=True)))
+def test_a_stamp_of_extreme_integers(stamp: tuple[int, int, int]) -> None:
+    builder = new_builder()
+    builder.append(NOW, None, b"value")
+    before = seal(builder)
+    builder.restamp(*stamp)
+    after = batch_of(builder)
+    assert after[PRODUCER_ID:RECORD_COUNT] == struct.pack(">qhi", *stamp)
+    assert (after[ATTRIBUTES:PRODUCER_ID], after[RECORD_COUNT:]) == (
+        before[ATTRIBUTES:PRODUCER_ID],
+        before[RECORD_COUNT:],
+    )
 
 
 @pytest.mark.parametrize("codec", list(Compression))

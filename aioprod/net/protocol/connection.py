@@ -359,7 +359,7 @@ class Connection:
         return None
 
     def fault(self, what: str) -> ProtocolError:
-        """The error for a peer that said what no broker says."""
+        """The error for a peer that sent what no broker sends."""
         text = what.rstrip(".")
         if self.phase is Phase.NEGOTIATING:
             return ProtocolError(f"{self.peer} is not a Kafka broker: {text}.", hint=self._hint())

@@ -119,7 +119,7 @@ class Login:
         else:
             yield SaslAuthenticateRequest(auth_bytes=step)
 
-    def _reject(self, peer: str, said: str) -> NoReturn:
+    def _reject(self, peer: str, reason: str) -> NoReturn:
         raise AuthenticationError(
-            f"{peer} rejected the log-in of {self._user} by {self.mechanism}: {said.rstrip('.')}.", hint=self._hint
+            f"{peer} rejected the log-in of {self._user} by {self.mechanism}: {reason.rstrip('.')}.", hint=self._hint
         )

@@ -21,6 +21,7 @@ from aioprod.net.one_thread import OneThread
 from aioprod.net.tls.certificates import Validity, validity
 from aioprod.net.tls.failures import handshake_failure, tls_failure
 from aioprod.net.tls.stores import key_store, trust_store
+from aioprod.wire.buffer import Buffer
 
 __all__ = ["Files", "Tls", "TlsContexts"]
 
@@ -29,6 +30,9 @@ _logger = Logger("aioprod.net")
 _TIMEOUT_S: Final = 10.0
 _DAY_S: Final = 86400.0
 _WARN_BEFORE_S: Final = 14 * _DAY_S
+
+_JOINED_MAX: Final = 16384
+"""Over TLS shorter parts are joined: each write makes a TLS record, which costs more than copying."""
 
 Files: TypeAlias = tuple[tuple[object, ...], ...]
 """Identifies the state of files, to detect changes."""
@@ -54,6 +58,23 @@ class Tls:
         if isinstance(error, ssl.SSLError):
             return tls_failure(error, address, self)
         return handshake_failure(address)
+
+    @staticmethod
+    def joined(parts: Sequence[Buffer]) -> list[Buffer]:
+        """The same bytes, with each run of short parts joined, to be written to a connection with TLS."""
+        joined: list[Buffer] = []
+        short: list[Buffer] = []
+        for part in parts:
+            if len(part) < _JOINED_MAX:
+                short.append(part)
+                continue
+            if short:
+                joined.append(b"".join(short))
+                short = []
+            joined.append(part)
+        if short:
+            joined.append(b"".join(short))
+        return joined
 
 
 class TlsContexts:

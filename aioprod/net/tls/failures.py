@@ -92,8 +92,8 @@ def _of_the_handshake(reason: str, address: str, tls: Tls) -> tuple[str, str | N
             "Set ssl.keystore.location to a PEM file with a private key and its certificate.",
         )
     if tls.has_certificate and reason.endswith(_REJECTS_CERTIFICATE):
-        said = f"{address} does not accept our certificate, {tls.certificate} ({_words(reason)}){_span(tls)}."
-        return said, "Use one of a CA that the brokers trust; their log says what is wrong with this one."
+        text = f"{address} does not accept our certificate, {tls.certificate} ({_words(reason)}){_span(tls)}."
+        return text, "Use one of a CA that the brokers trust; their log says what is wrong with this one."
     if reason.endswith("ALERT_HANDSHAKE_FAILURE"):
         return (
             f"{address} ended the handshake: there is no cipher suite in common, or it rejects our certificate.",

@@ -14,7 +14,7 @@ __all__ = ["PRODUCER", "Facade", "closed", "connected", "loop_ended", "named"]
 
 
 class Facade(NamedTuple):
-    """The class that a user has made, and its method that closes, for what is said of one that was not closed."""
+    """The class that users make, and its closing method: for the warnings about one that was not closed."""
 
     name: str
     close: str
@@ -55,7 +55,7 @@ def closed(config: ProducerConfig, report: DeliveryReport, age_s: float, close_s
 
 
 def loop_ended(config: ProducerConfig, facade: Facade, records: int, *, is_closing: bool) -> str:
-    """That the event loop of a producer has ended before it was closed, and how many records have no outcome."""
+    """The log line of a producer whose event loop ended before it was closed, with its records without outcome."""
     left = f", and {counted(records, 'record')} {'has' if records == 1 else 'have'} no outcome" if records else ""
     when = (
         "was still being closed when its event loop ended"

@@ -23,7 +23,7 @@ def describe_token(token: str, now: float) -> str:
     claims = claims_of(token)
     if claims is None:
         return "It is not a JWT, so what it says is not known."
-    said = [f"{name}={printable(str(claims[name]), _VALUE_MAX)}" for name in ("iss", "aud", "sub") if name in claims]
+    shown = [f"{name}={printable(str(claims[name]), _VALUE_MAX)}" for name in ("iss", "aud", "sub") if name in claims]
     for name, past, future in (
         ("exp", "it expired {} before", "it expires {} after"),
         ("nbf", "it holds from {} before", "it holds only from {} after"),
@@ -32,8 +32,10 @@ def describe_token(token: str, now: float) -> str:
         seconds = claims.get(name)
         if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and abs(seconds) < 1e12:
             delta = seconds - now
-            said.append((future if delta >= 0 else past).format(f"{abs(delta):.0f} s") + " now by this machine's clock")
-    return f"It says: {', '.join(said)}." if said else "It has none of the usual claims."
+            shown.append(
+                (future if delta >= 0 else past).format(f"{abs(delta):.0f} s") + " now by this machine's clock"
+            )
+    return f"It says: {', '.join(shown)}." if shown else "It has none of the usual claims."
 
 
 def claims_of(token: str) -> dict[str, Any] | None:

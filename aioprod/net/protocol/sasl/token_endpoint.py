@@ -26,7 +26,7 @@ __all__ = [
 
 _CLIENT_ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-_SAID_MAX: Final = 200
+_TEXT_MAX: Final = 200
 _LIFETIME_MAX_S: Final = 1e9
 _EPOCH_MAX_S: Final = 1e12
 
@@ -48,11 +48,11 @@ class TokenRequest:
     secrets: tuple[str, ...]
     """What no message may repeat of it."""
 
-    def quoted(self, said: str) -> str:
-        """What the endpoint says, for a message: 200 printable characters at most, and no secret that it repeats."""
+    def quoted(self, text: str) -> str:
+        """Text of the endpoint, for a message: 200 printable characters at most, and no secret that it repeats."""
         for secret in filter(None, self.secrets):
-            said = said.replace(secret, "[hidden]")
-        return printable(said, _SAID_MAX)
+            text = text.replace(secret, "[hidden]")
+        return printable(text, _TEXT_MAX)
 
 
 def request_by_secret(client_id: str, secret: str, scope: str, *, encode: bool) -> TokenRequest:
@@ -91,8 +91,8 @@ def error_of(status: int, answer: bytes, request: TokenRequest) -> str:
     fields = _object_in(answer) or {}
     # The second pair is what Okta says.
     found = (fields.get(name) for name in ("error", "errorCode", "error_description", "errorSummary"))
-    said = ": ".join(text for text in found if isinstance(text, str) and text)
-    return f"answered {status}" + (f" ({request.quoted(said)})" if said else "")
+    reason = ": ".join(text for text in found if isinstance(text, str) and text)
+    return f"answered {status}" + (f" ({request.quoted(reason)})" if reason else "")
 
 
 def token_in(answer: bytes, now: float, extensions: Mapping[str, str]) -> OAuthToken:
@@ -153,4 +153,4 @@ def _number(given: object, limit: float) -> float | None:
 
 def _subject(claims: Mapping[str, Any]) -> str:
     subject = claims.get("sub")
-    return printable(subject, _SAID_MAX) if isinstance(subject, str) else ""
+    return printable(subject, _TEXT_MAX) if isinstance(subject, str) else ""
