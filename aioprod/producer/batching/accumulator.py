@@ -55,12 +55,7 @@ class AccumulatorSettings(NamedTuple):
 
 
 class Accumulator:
-    """Takes records, and keeps them in order per partition until their outcome is known.
-
-    `due` is called with the time of the first deadline, or now when a topic is new; `compress` with each batch that
-    takes no more records and is not compressed, None if none ever will be; all else is reported to `events`.
-    `sequences` numbers batches, None without idempotence.
-    """
+    """Takes records, and keeps them in order per partition until their outcome is known."""
 
     def __init__(
         self,
@@ -76,7 +71,9 @@ class Accumulator:
     ) -> None:
         self.settings = settings
         self.compress = compress
+        """Takes each batch that takes no more records and is not compressed; None if none ever will be."""
         self.sequences = sequences
+        """They number the batches; None without idempotence."""
         self.metadata = metadata
         self.linger_s = settings.linger_s
         self.budget = MemoryBudget(settings.buffer_memory)
@@ -105,6 +102,7 @@ class Accumulator:
         )
         self._events = events
         self._due = due
+        """Takes the time of the first deadline, or the present time when a topic is new."""
         self._random = random
         self._last_name: str | None = None
         self._last_topic: Topic | None = None

@@ -36,7 +36,7 @@ _PAIR_SIZE_MIN: Final = 2
 
 
 class RecordColumns:
-    """The columns of `length` records, None for one that is not there."""
+    """The columns of some records, None for one that is not there."""
 
     __slots__ = ("headers", "key", "length", "partition", "timestamp", "topic", "value")
 
@@ -51,6 +51,7 @@ class RecordColumns:
         timestamp: TimestampColumn | None = None,
     ) -> None:
         self.length = length
+        """How many records there are."""
         self.value = value
         self.key = key
         self.topic = topic
@@ -60,13 +61,7 @@ class RecordColumns:
 
 
 class BulkColumns:
-    """Neighbouring records of a bulk call that lie in columns: the rows from `start` to `stop`.
-
-    `first` is the index of the first of them in the call; `places` has the partition of each, -1 for those that are
-    not accepted, and `numbers` the number of its topic if there is a column of them. `at` is the next row to deal
-    with, `accepted` how many were accepted, `needed` the bytes that the next one did not get. `timestamp` (ms) is that
-    of rows without one; the caller keeps it up to date.
-    """
+    """Neighbouring records of a bulk call that lie in columns: the rows from `start` to `stop`."""
 
     __slots__ = (
         "_first",
@@ -101,7 +96,9 @@ class BulkColumns:
         """`errors_by_topic` says of topics of the call why no record can go there; the caller adds to it."""
         self.bulk = bulk
         self.timestamp = 0
+        """The timestamp in ms of rows without one; the caller keeps it up to date."""
         self._first = first
+        """The index in the call of the first of them."""
         self._start = start
         self._stop = stop
         self._value = columns.value
@@ -111,12 +108,18 @@ class BulkColumns:
         self._headers = columns.headers
         self._timestamp = columns.timestamp
         self._left = 0
+        """What is left of `BYTES_PER_TURN` in this turn of the loop."""
         self._scratch = bytearray(256)
         self.places = array("i", [-1]) * (stop - start)
+        """The partition of each record, -1 for those that are not accepted."""
         self.numbers = array("i", [0]) * (0 if columns.topic is None else stop - start)
+        """The number of the topic of each record if there is a column of topics."""
         self.at = start
+        """The next row to deal with."""
         self.accepted = 0
+        """How many rows were accepted."""
         self.needed = 0
+        """The room in bytes that the next row did not find."""
 
     @property
     def unknown(self) -> str | None:

@@ -39,7 +39,7 @@ class KnownTopic:
 
 
 class RowTopics:
-    """A column of topics. `number` is that of the topic found, `unknown` its name if its partitions are not known."""
+    """A column of topics, and what is known of those that its rows name."""
 
     __slots__ = ("_bulk", "_column", "_errors", "_known", "_known_count", "number", "unknown")
 
@@ -51,7 +51,9 @@ class RowTopics:
         self._known: list[KnownTopic | None] = []
         self._known_count = 0
         self.number = 0
+        """The number of the topic that was found last."""
         self.unknown: str | None = None
+        """The name of that topic if its partitions are not known."""
         self.begin_turn()
 
     def begin_turn(self) -> None:

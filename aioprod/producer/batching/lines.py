@@ -21,19 +21,19 @@ _SIZE_GUESSED: Final = 64
 
 
 class Lines:
-    """Neighbouring lines of a text, without what ends them; a slice of them shares the text.
-
-    `data` is the text. `places` are integers of `_PLACE_SIZE` bytes: where each of its lines begins, and last where one
-    behind it would begin. The first line here is number `first` of those, and there are `count`.
-    """
+    """Neighbouring lines of a text, without what ends them; a slice of them shares the text."""
 
     __slots__ = ("count", "data", "first", "places")
 
     def __init__(self, data: bytes, places: bytearray, first: int, count: int) -> None:
         self.data = data
+        """The text."""
         self.places = places
+        """Where each line of the text begins, and last where one behind it would: integers of `_PLACE_SIZE` bytes."""
         self.first = first
+        """The number of the first line here among those of the text."""
         self.count = count
+        """How many lines are here."""
 
     @property
     def size(self) -> int:

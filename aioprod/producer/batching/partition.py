@@ -79,10 +79,7 @@ class BrokerQueue:
 
 
 class Partition:
-    """Batches of one partition in the order of their records: sent before, queued, and the open one last.
-
-    What follows `producer_id` is kept by `sequences`, and unused where batches have no sequence numbers.
-    """
+    """Batches of one partition in the order of their records: sent before, queued, and the open one last."""
 
     __slots__ = (
         "epoch",
@@ -138,6 +135,7 @@ class Partition:
         self.uncounted_bytes = 0
         """Their bytes."""
         self.producer_id = -1
+        """This and what follows is kept by `Sequences`, and unused where batches have no sequence numbers."""
         self.epoch = -1
         self.next_sequence = 0
         """The first number of the next batch, for `producer_id` and `epoch`."""

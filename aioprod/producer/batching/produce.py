@@ -50,21 +50,21 @@ _VARINT_BITS_MAX: Final = 28
 
 
 class ProduceEncoder:
-    """Encodes the Produce requests of one producer.
-
-    `timeout_ms` is how long the broker may wait for the replicas; `transactional_id` is in utf-8, None without
-    transactions. The head of a request with a single batch is kept: on a producer that sends now and then, building it
-    takes longer than the batch.
-    """
+    """Encodes the Produce requests of one producer."""
 
     __slots__ = ("_acks", "_heads", "_heads_version", "_timeout_ms", "_transactional_id")
 
     def __init__(self, acks: int, timeout_ms: int, transactional_id: bytes | None = None) -> None:
         self._acks = acks
         self._timeout_ms = timeout_ms
+        """How long the broker may wait for the replicas."""
         self._transactional_id = transactional_id
+        """In utf-8, None without transactions."""
         self._heads: dict[bytes, bytes] = {}
+        """The heads of requests with a single batch are kept, by topic: where few records are sent, building one takes
+        longer than the batch."""
         self._heads_version = -1
+        """The Produce version of these heads."""
 
     def encode(self, version: int, batches: list[Batch]) -> tuple[list[bytes | memoryview], int]:
         """The body of a Produce request in parts, and its size in bytes; the batches are sealed.

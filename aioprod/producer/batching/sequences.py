@@ -37,11 +37,7 @@ def sequence_after(first: int, count: int) -> int:
 
 
 class Sequences:
-    """The producer's id and epoch, and the sequence numbers of its batches.
-
-    A transactional producer has one epoch for all partitions, which the coordinator assigns: a partition with a gap is
-    suspended until `set_producer_id` sets the next one.
-    """
+    """The producer's id and epoch, and the sequence numbers of its batches."""
 
     __slots__ = (
         "_events",
@@ -64,6 +60,10 @@ class Sequences:
         self.epoch = -1
         """The epoch in which partitions begin."""
         self.transactional = transactional
+        """Whether the coordinator assigns one epoch for all partitions.
+
+        A partition with a gap is suspended then until `set_producer_id` sets the next epoch.
+        """
         self.transaction = 0
         """The number of the present transaction."""
         self.stamped_in = 0
