@@ -53,12 +53,7 @@ _set_result: Final = Future.set_result
 
 
 class Completions:
-    """Completes the records of done batches, in order, for a few milliseconds of each iteration of the loop.
-
-    `memory_waiters` is notified when memory was freed, `rules` when accepted records fail before they got a partition.
-    `on_failure` is called with an error of our own that completed no record; what it is about is tried again.
-    `reports` takes the failures that no caller waits for.
-    """
+    """Completes the records of done batches, in order, for a few milliseconds of each iteration of the loop."""
 
     def __init__(
         self,
@@ -76,20 +71,25 @@ class Completions:
     ) -> None:
         self._accumulator = accumulator
         self._loop = loop
-        # What send() waits for. isinstance() of a callback costs as much as calling it.
         self._plain_future = type(loop.create_future())
+        """What `send()` waits for: isinstance() of a callback costs as much as calling it."""
         self._clock = clock
         self._interceptors = interceptors
         self._intercepted = bool(interceptors)
         self._reports = reports
+        """They take the failures that no caller waits for."""
         self._faults = callback_faults
         self._rules = rules
+        """Notified when accepted records fail before they got a partition."""
         self._meters = meters
         self._memory_waiters = memory_waiters
+        """Notified when memory was freed."""
         self._on_failure = on_failure
+        """Takes an error of our own that completed no record: what it is about is tried again."""
         self._queue: deque[Completion] = deque()
         self._scheduled = False
         self._spent_s = 0.0
+        """The seconds that completions took in this iteration of the loop."""
         self.counts: dict[type[DeliveryError], int] = {NotSentError: 0, UnknownOutcomeError: 0, RejectedError: 0}
         self.delivered = 0
         self.undelivered: list[DeliveryError] | None = None

@@ -86,10 +86,7 @@ def _hint(family: type[DeliveryError], batch: Batch) -> str | None:
 class Outcomes:
     """Reads the Produce responses that are not plain, applies the error table, and hands done batches on.
 
-    `explainer` knows what a batch waits for. `backoff` maps the number of failed attempts to seconds. `scheduler` is
-    woken when something is due: the end of a backoff, a request for metadata. `event_log` writes to the log. `rules` is
-    notified of each batch that was not delivered. Failed attempts to add a partition to the transaction are not
-    counted against `retries`.
+    Failed attempts to add a partition to the transaction are not counted against `retries`.
     """
 
     def __init__(
@@ -111,12 +108,17 @@ class Outcomes:
         self._completions = completions
         self._meters = meters
         self._rules = rules
+        """Notified of each batch that was not delivered."""
         self._backoff = backoff
+        """Maps the number of failed attempts to the seconds until the next one."""
         self._scheduler = scheduler
+        """Woken when something is due: the end of a backoff, a request for metadata."""
         self._unforeseen = unforeseen
         self.explainer = explainer
+        """It says what a batch waits for."""
         self.event_log = event_log
         self._retries_stopped: MassFailure | None = None
+        """Why no batch is retried now; None while batches are."""
 
     # --- answers
 
