@@ -17,10 +17,7 @@ _DRAINED: Final = 0.5
 
 
 class MemoryWaiters:
-    """Lets senders wait, in order, until their record fits; `end_lingers` is called when one starts to wait.
-
-    `wait_time_ns` counts how long they have waited.
-    """
+    """Lets senders wait, in order, until their record fits."""
 
     def __init__(
         self,
@@ -30,9 +27,11 @@ class MemoryWaiters:
         wait_time_ns: Counter,
     ) -> None:
         self._wait_time_ns = wait_time_ns
+        """Counts how long senders have waited."""
         self._budget = budget
         self._loop = loop
         self._end_lingers = end_lingers
+        """Called when a sender starts to wait: open batches leave now."""
 
     async def reserve(self, size: int, timeout_s: float) -> Reservation:
         """Wait for `size` bytes; raises BufferFullError after `timeout_s`.

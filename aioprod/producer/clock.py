@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from time import monotonic  # Of the module, not of its .pxd, in which `time` is that of C.
+from typing import Final
 
 __all__ = ["Clock"]
 
-AGREED_NS = 10_000_000
+_AGREED_NS: Final = 10_000_000
 """How long the difference between the two clocks is taken as it was: a change of the time of day counts after that."""
 
 
@@ -35,5 +36,5 @@ class Clock:
         """Milliseconds since the epoch at a monotonic time that has just been read."""
         if now_ns >= self._agreed_until_ns:
             self._difference_ns = time.time_ns() - now_ns
-            self._agreed_until_ns = now_ns + AGREED_NS
+            self._agreed_until_ns = now_ns + _AGREED_NS
         return (now_ns + self._difference_ns) // 1_000_000

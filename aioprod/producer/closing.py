@@ -37,7 +37,7 @@ class CloseLimit:
 
 
 class Remainder:
-    """What has no outcome yet while a producer closes; `ends_at` is when that ends at the latest, None for never."""
+    """What has no outcome yet while a producer closes."""
 
     def __init__(
         self, accumulator: Accumulator, explainer: Explainer, clock: Callable[[], float], ends_at: float | None
@@ -46,6 +46,7 @@ class Remainder:
         self._explainer = explainer
         self._clock = clock
         self._ends_at = math.inf if ends_at is None else ends_at
+        """When the close ends at the latest, in monotonic seconds."""
 
     def log(self) -> None:
         """Log what the close waits for."""

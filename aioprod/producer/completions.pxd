@@ -7,8 +7,8 @@ from aioprod.producer.completion cimport Completion
 from aioprod.producer.meters cimport Meters
 
 
-cdef object DeliveryFuture, InvalidStateError, set_result
-cdef Py_ssize_t SLICE_COST, FUTURE_COST, RUN_SLICE
+cdef object DeliveryFuture, InvalidStateError, _set_result
+cdef Py_ssize_t _SLICE_COST, _FUTURE_COST, _RUN_SLICE
 
 
 @cython.final

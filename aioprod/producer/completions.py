@@ -6,7 +6,7 @@ import asyncio
 from asyncio import Future, InvalidStateError
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from aioprod._logger import Logger
 from aioprod._short_reprs import shown_error
@@ -39,26 +39,21 @@ __all__ = ["Completions"]
 _logger = Logger("aioprod.producer")
 
 
-SLICE_COST = 512
+_SLICE_COST: Final = 512
 """The clock is read whenever the completed records have cost this much; a callback costs 1."""
-FUTURE_COST = 5
+_FUTURE_COST: Final = 5
 """What a future costs, as its task has to be woken."""
-RUN_SLICE = SLICE_COST // FUTURE_COST
+_RUN_SLICE: Final = _SLICE_COST // _FUTURE_COST
 """Records of a run between two looks at the clock, where each of them is reported."""
-TURN_S = 0.005
+TURN_S: Final = 0.005
 """The time that completions may take in one iteration of the loop, however often `run` is called."""
-UNCOUNTED_S = 0.001
+_UNCOUNTED_S: Final = 0.001
 """Below this the end of the iteration is not awaited, which costs a callback."""
-set_result = Future.set_result
+_set_result: Final = Future.set_result
 
 
 class Completions:
-    """Completes the records of done batches, in order, for a few milliseconds of each iteration of the loop.
-
-    `memory_waiters` is notified when memory was freed, `rules` when accepted records fail before they got a partition.
-    `on_failure` is called with an error of our own that completed no record; what it is about is tried again.
-    `reports` takes the failures that no caller waits for.
-    """
+    """Completes the records of done batches, in order, for a few milliseconds of each iteration of the loop."""
 
     def __init__(
         self,
@@ -76,20 +71,25 @@ class Completions:
     ) -> None:
         self._accumulator = accumulator
         self._loop = loop
-        # What send() waits for. isinstance() of a callback costs as much as calling it.
         self._plain_future = type(loop.create_future())
+        """What `send()` waits for: isinstance() of a callback costs as much as calling it."""
         self._clock = clock
         self._interceptors = interceptors
         self._intercepted = bool(interceptors)
         self._reports = reports
+        """They take the failures that no caller waits for."""
         self._faults = callback_faults
         self._rules = rules
+        """Notified when accepted records fail before they got a partition."""
         self._meters = meters
         self._memory_waiters = memory_waiters
+        """Notified when memory was freed."""
         self._on_failure = on_failure
+        """Takes an error of our own that completed no record: what it is about is tried again."""
         self._queue: deque[Completion] = deque()
         self._scheduled = False
         self._spent_s = 0.0
+        """The seconds that completions took in this iteration of the loop."""
         self.counts: dict[type[DeliveryError], int] = {NotSentError: 0, UnknownOutcomeError: 0, RejectedError: 0}
         self.delivered = 0
         self.undelivered: list[DeliveryError] | None = None
@@ -161,7 +161,7 @@ class Completions:
                 self._queue.popleft()
             hold_s = self._clock() - start
         self._spent_s += hold_s
-        if self._queue or self._spent_s > UNCOUNTED_S:
+        if self._queue or self._spent_s > _UNCOUNTED_S:
             self.schedule()
         if self._accumulator.budget.waiting:
             self._memory_waiters.freed()
@@ -202,7 +202,7 @@ class Completions:
         return [completion.batch for completion in self._queue]
 
     def _step(self, completion: Completion) -> bool:
-        """Complete up to `SLICE_COST` worth of records; False when there are more.
+        """Complete up to `_SLICE_COST` worth of records; False when there are more.
 
         A record that could not be completed, for lack of memory or by a fault in here, fails alone.
         """
@@ -223,7 +223,7 @@ class Completions:
         # A record without waiter is reported to interceptors only and, when it failed, to on_error.
         unheard = not self._intercepted and (failure is None or not self._reports.needs_records)
         cost = 0
-        while completion.entry < len(waiters) and cost < SLICE_COST:
+        while completion.entry < len(waiters) and cost < _SLICE_COST:
             waiter = waiters[completion.entry]
             if type(waiter) is Run:
                 cost += self._complete_run(completion, waiter)
@@ -247,7 +247,7 @@ class Completions:
         """Complete the record at the cursor; returns what it cost."""
         if completion.failure is not None:
             self._complete_with_error(completion, waiter, completion.failure)
-            return FUTURE_COST
+            return _FUTURE_COST
         metadata = completion.metadata()
         if self._intercepted:
             self._interceptors.on_acknowledgement(metadata, None)
@@ -256,10 +256,10 @@ class Completions:
         kind = type(waiter)
         if kind is DeliveryFuture or kind is self._plain_future:
             try:
-                set_result(waiter, metadata)
+                _set_result(waiter, metadata)
             except InvalidStateError:
                 return 1  # It was cancelled: no task is woken.
-            return FUTURE_COST
+            return _FUTURE_COST
         completion.waiter = None
         try:
             returned = waiter(metadata, None)
@@ -276,7 +276,7 @@ class Completions:
         count = run.count - completion.completed
         completion.waiter = run
         if failure is not None or self._intercepted:
-            count = min(count, RUN_SLICE)
+            count = min(count, _RUN_SLICE)
             for _ in range(count):
                 completion.step()
                 self._report_of_run(completion, run)
@@ -291,7 +291,7 @@ class Completions:
             completion.waiter = None
             completion.completed = 0
             completion.entry += 1
-        return 1 if failure is None and not self._intercepted else count * FUTURE_COST
+        return 1 if failure is None and not self._intercepted else count * _FUTURE_COST
 
     def _report_of_run(self, completion: Completion, run: Run) -> None:
         """Report the record at the cursor to all but the bulk call itself."""

@@ -21,13 +21,9 @@ _FORGET: Final = 0.9
 
 
 class Compressor:
-    """Compresses the batches of one producer, each once.
+    """Compresses the batches of one producer, each once: small ones on the loop, large ones in a thread.
 
-    `add` hands a batch over to a thread if compressing it on the loop would take longer than `INLINE_S`, as far as that
-    can be estimated from earlier batches; it is not sent until `ended(batch, error)` was called in the loop.
-    Threads exist once they are needed; batches wait for them in the order in which they came, and take at most as much
-    memory again as their records, which `buffer.memory` bounds. Where no thread can be started, batches are compressed
-    on the loop as small ones are.
+    Compressed batches take at most as much memory again as their records, which `buffer.memory` bounds.
     """
 
     def __init__(
@@ -43,17 +39,23 @@ class Compressor:
         self._level = level
         self._loop = loop
         self._ended = ended
+        """Called in the loop with a batch that a thread has compressed, and with its error if it failed."""
         self._timer = environment.thread_time
+        """The seconds that the present thread has run."""
         size = environment.inline_size
-        self._inline_size_max = self.inline_size = inline_size(codec, level, INLINE_S) if size is None else size
+        self._inline_size_max = inline_size(codec, level, INLINE_S) if size is None else size
+        self.inline_size = self._inline_size_max
+        """Batches up to this size are compressed on the loop, as that took less than `INLINE_S` for earlier ones."""
         self._new_threads = environment.threads
         self._threads: Threads | None = None
+        """None until a batch needs them; they take batches in the order in which these came."""
         self._closed = False
 
     def add(self, batch: Batch) -> None:
-        """Compress a batch that takes no more records in a thread, if it is large.
+        """Compress a batch that takes no more records in a thread, if it is large; it can't be sent before that ended.
 
-        One with withdrawn records has to be re-encoded first, and is added again then.
+        One with withdrawn records has to be re-encoded first, and is added again then. Where no thread can be started,
+        the batch is compressed on the loop like a small one.
         """
         builder = batch.builder
         if builder.size <= self.inline_size or builder.compressed or batch.withdrawn or self._closed:

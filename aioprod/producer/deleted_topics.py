@@ -32,8 +32,8 @@ class DeletedTopics:
         self._accumulator = accumulator
         self._outcomes = outcomes
         self._topics = topics
-        # True once the deletion is certain: some of the batches have failed.
         self._suspects: dict[str, bool] = {}
+        """The watched topics: True once the deletion is certain, as some of the batches have failed."""
 
     def suspect(self, errors: Mapping[str, ErrorCode | int]) -> None:
         """Watch the topics in use that a metadata response calls unknown."""

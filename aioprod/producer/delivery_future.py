@@ -14,13 +14,13 @@ __all__ = ["DeliveryFuture"]
 class DeliveryFuture(Future[RecordMetadata]):
     """What `submit()` returns: cancelling it before its batch is sent takes the record out.
 
-    `owner` is the batch, or the parked record, that it belongs to. It has nothing else of its own: the garbage
-    collector visits each slot of each future again and again.
+    It has one slot of its own: the garbage collector visits each slot of each future again and again.
     """
 
     __slots__ = ("owner",)
 
     owner: Batch | ParkedRecord
+    """The batch, or the parked record, that it belongs to."""
 
     def cancel(self, msg: Any = None) -> bool:
         """Cancel, and withdraw the record if it was not sent yet."""

@@ -37,10 +37,7 @@ _ONLY_HERE: Final = _references_of_a_local()
 
 
 class FailureReports:
-    """Each failed record is reported once: to its caller, or here.
-
-    `report_unread` has to be called every `HOUSEKEEPING_S` while `unread` has futures.
-    """
+    """Each failed record is reported once: to its caller, or here."""
 
     def __init__(
         self,
@@ -58,7 +55,10 @@ class FailureReports:
         self._faults = callback_faults
         self._unread_log = UnreadFailures(clock)
         self.unread: list[tuple[DeliveryFuture, ProducerRecord | None]] = []
-        """Failed futures that no caller has read yet, with the record for `on_error`."""
+        """Failed futures that no caller has read yet, with the record for `on_error`.
+
+        While there are any, `report_unread` has to be called every `HOUSEKEEPING_S`.
+        """
         self._left = 0
         """How many of `unread` were not examined in this round."""
 

@@ -14,22 +14,24 @@ __all__ = ["Health", "health_of"]
 
 
 class Health(NamedTuple):
-    """The health of a producer now. Ages are in seconds, sizes in bytes.
-
-    `state` is new, starting, running, closing, closed or failed. `connected` are the ids of the brokers with a
-    connection that can be used, `away` those that could not be reached at the last try, each with the reason.
-    `oldest_age_s` is the age of the oldest record without an outcome, 0.0 without one. `error` is why the producer has
-    failed for good, such as another producer with its `transactional.id`, None while it can work.
-    """
+    """The health of a producer now. Ages are in seconds, sizes in bytes."""
 
     state: str
+    """One of new, starting, running, closing, closed and failed."""
     connected: tuple[int, ...]
+    """The ids of the brokers with a connection that can be used."""
     away: Mapping[int, str]
+    """The ids of the brokers that could not be reached at the last try, each with the reason."""
     records: int
+    """How many accepted records have no outcome yet."""
     buffer_used: int
+    """What these take of the buffer memory."""
     buffer_total: int
+    """The buffer memory, `buffer.memory`."""
     oldest_age_s: float
+    """The age of the oldest record without an outcome, 0.0 without one."""
     error: BaseException | None
+    """Why the producer has failed for good, such as another one with its `transactional.id`; None while it can work."""
 
     @property
     def is_alive(self) -> bool:

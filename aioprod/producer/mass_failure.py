@@ -30,8 +30,8 @@ class MassFailure:
         self.spares_in_flight = spares_in_flight
         """Whether batches in flight are left to their answers."""
         self._why = why
-        # With an explainer the errors also say what the records waited for until `now`.
         self._explainer = explainer
+        """With an explainer the errors also say what the records waited for until `now`."""
         self._now = now
         self._reasons: dict[Partition, str] = {}
 

@@ -40,7 +40,9 @@ class Meters:
         self.metrics = metrics = ProducerMetrics(topics_max)
         self._topics = metrics.topics
         self._connected: set[int] = set()
+        """The ids of the brokers with a connection."""
         self._latencies: dict[int, Histogram] = {}
+        """The latency of the requests to each broker, by its id."""
         self._batch_size = metrics.batch_size
         self._compression_rate = metrics.compression_rate
         self.loop_hold = metrics.loop_hold

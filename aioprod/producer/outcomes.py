@@ -53,7 +53,7 @@ _COMPLETION_SHARE: Final = 0.2
 FAILED_PER_TURN: Final = 100
 """How many batches fail in one iteration of the loop when many fail at once: some milliseconds' worth."""
 
-HINTS: dict[int, str] = {
+_HINTS: Final[dict[int, str]] = {
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: "Send without idempotence (enable.idempotence=false), or to a topic "
     "whose message.format.version is 0.11 or later.",
 }
@@ -86,10 +86,7 @@ def _hint(family: type[DeliveryError], batch: Batch) -> str | None:
 class Outcomes:
     """Reads the Produce responses that are not plain, applies the error table, and hands done batches on.
 
-    `explainer` knows what a batch waits for. `backoff` maps the number of failed attempts to seconds. `scheduler` is
-    woken when something is due: the end of a backoff, a request for metadata. `event_log` writes to the log. `rules` is
-    notified of each batch that was not delivered. Failed attempts to add a partition to the transaction are not
-    counted against `retries`.
+    Failed attempts to add a partition to the transaction are not counted against `retries`.
     """
 
     def __init__(
@@ -111,12 +108,17 @@ class Outcomes:
         self._completions = completions
         self._meters = meters
         self._rules = rules
+        """Notified of each batch that was not delivered."""
         self._backoff = backoff
+        """Maps the number of failed attempts to the seconds until the next one."""
         self._scheduler = scheduler
+        """Woken when something is due: the end of a backoff, a request for metadata."""
         self._unforeseen = unforeseen
         self.explainer = explainer
+        """It says what a batch waits for."""
         self.event_log = event_log
         self._retries_stopped: MassFailure | None = None
+        """Why no batch is retried now; None while batches are."""
 
     # --- answers
 
@@ -225,7 +227,7 @@ class Outcomes:
                 message, hint="Raise the topic's max.message.bytes, or lower batch.size and the size of the records."
             )
         else:
-            batch.cause = BrokerError(message, code=code, hint=HINTS.get(code))
+            batch.cause = BrokerError(message, code=code, hint=_HINTS.get(code))
         if (cause := self._rules.error_of(code, message.rstrip("."))) is not None:
             cause.__cause__ = batch.cause if denied is None else None
             batch.cause = cause

@@ -63,11 +63,7 @@ __all__ = ["Pipeline"]
 
 
 class Pipeline(ClientListener, BatchEvents):
-    """Moves records from the accumulator to the brokers, and their outcomes to the completions.
-
-    `on_failure` is called with the cause when something goes wrong that no record is to blame for, `on_metadata` after
-    each answer with metadata.
-    """
+    """Moves records from the accumulator to the brokers, and their outcomes to the completions."""
 
     def __init__(
         self,
@@ -91,7 +87,9 @@ class Pipeline(ClientListener, BatchEvents):
         """Monotonic time in seconds."""
         self._meters = meters
         self._on_failure = on_failure
+        """Takes the cause when something goes wrong that no record is to blame for."""
         self._on_metadata = on_metadata
+        """Called after each answer with metadata."""
         self._settings = settings
         self._log = EventLog()
         self.scheduler = Scheduler(loop, clock)

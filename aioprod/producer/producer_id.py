@@ -36,10 +36,7 @@ _TIMEOUT_WITHOUT_TRANSACTIONS_MS: Final = 2**31 - 1
 
 
 class ProducerIdKeeper:
-    """Requests the producer id at the start, and another one when its epochs are exhausted.
-
-    `on_failure` is called with an unexpected exception of a background task.
-    """
+    """Requests the producer id at the start, and another one when its epochs are exhausted."""
 
     def __init__(
         self,
@@ -53,7 +50,9 @@ class ProducerIdKeeper:
         self._accumulator = accumulator
         self._loop = loop
         self._on_failure = on_failure
+        """Takes an unexpected exception of a background task."""
         self._renewal: asyncio.Task[None] | None = None
+        """Requests another producer id; None before the first time."""
         self._last: AioprodError | None = None
         self._closed = False
 

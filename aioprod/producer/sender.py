@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from aioprod.errors import AioprodError
 from aioprod.messages import ProduceRequest
@@ -26,19 +27,14 @@ from aioprod.wire.buffer import Buffer
 
 __all__ = ["Sender"]
 
-TURN_S = 0.004
+TURN_S: Final = 0.004
 """How long requests are filled in one iteration of the loop; the request that passes it is finished."""
-RAW_BATCHES = 3
+RAW_BATCHES: Final = 3
 """How many batches of the largest inline size are compressed in one iteration of the loop."""
 
 
 class Sender:
-    """Moves batches from the queues of the accumulator to the brokers, and reads their responses.
-
-    `turn` schedules a call for the next iteration of the loop; `wake_at` gets deadlines in monotonic seconds;
-    `on_failure` gets an unexpected exception.
-    `compressor` is None where nothing is compressed.
-    """
+    """Moves batches from the queues of the accumulator to the brokers, and reads their responses."""
 
     __slots__ = (
         "_accumulator",
@@ -98,16 +94,25 @@ class Sender:
         self._outcomes = outcomes
         self._meters = meters
         self._compressor = compressor
+        """None where nothing is compressed."""
         self._clock = clock
+        """Monotonic time in seconds."""
         self._turn = turn
+        """Schedules a call for the next iteration of the loop."""
         self._wake_at = wake_at
+        """Takes the time of the next deadline, in monotonic seconds."""
         self._on_failure = on_failure
+        """Takes an unexpected exception."""
         self._encoder = ProduceEncoder(settings.acks, settings.request_timeout_ms, settings.transactional_id)
         self._scheduled: deque[BrokerQueue] = deque()
+        """The queues that are drained in the next iteration of the loop."""
         self._is_closing = False
         self._version_max = ProduceRequest.VERSIONS[1]
+        """The newest Produce version that may be used."""
         self._negotiated: ApiVersions | None = None
+        """The versions of the broker for which the Produce version was picked last."""
         self._version_picked = -1
+        """That Produce version."""
 
     def stop_lingering(self) -> None:
         """Send every batch as soon as its broker takes it: the producer closes."""
@@ -315,11 +320,16 @@ class Sent:
         sent_at: float,
     ) -> None:
         self.sender = sender
+        """It takes the response or the error."""
         self.queue = queue
+        """The queue of the broker to which the request went."""
         self.connection = connection
         self.version = version
+        """The Produce version of the request."""
         self.batches = batches
+        """In the order in which the request has them."""
         self.sent_at = sent_at
+        """When the request was written, in monotonic seconds."""
 
     def __call__(self, body: Buffer | None, error: AioprodError | None) -> None:
         self.sender.answered(self, body, error)

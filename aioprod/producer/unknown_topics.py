@@ -48,10 +48,7 @@ def metadata_timeout(metadata: Metadata, name: str, limit: str, brokers: str) ->
 
 
 class UnknownTopics:
-    """Moves the records of unknown topics on when their metadata comes, and fails them when it does not.
-
-    `describe` describes the connections to the brokers, for errors.
-    """
+    """Moves the records of unknown topics on when their metadata comes, and fails them when it does not."""
 
     def __init__(
         self,
@@ -67,9 +64,10 @@ class UnknownTopics:
         self._clock = clock
         self._guard = guard
         self._describe = describe
+        """Describes the connections to the brokers, for errors."""
         self._waiters = Waiters()
-        # Topics that do not exist, and until when this is cached.
         self._absent: dict[str, float] = {}
+        """The topics that do not exist, and until when this is cached, in monotonic seconds."""
 
     async def known(self, name: str, timeout_s: float) -> None:
         """Wait until the partitions of a topic are known and nothing is parked for it.

@@ -48,9 +48,7 @@ _TAIL: Final = 1
 class RecordBatchBuilder:
     """Encodes the records of one batch into one bytearray, and makes of it what a Produce request carries.
 
-    After `compress`, or `seal` without it, nothing more fits. `buffer` belongs to the caller and is never resized, so
-    that `_bytes` can be its memory once compiled: `PREFIX` free bytes, the batch, one free byte. Timestamps are in ms,
-    -1 while there is no record.
+    After `compress`, or `seal` without it, nothing more fits.
     """
 
     __slots__ = (
@@ -68,14 +66,19 @@ class RecordBatchBuilder:
 
     def __init__(self, buffer: bytearray) -> None:
         self.buffer = buffer
+        """The caller's, and never resized: `PREFIX` free bytes, the batch, one free byte."""
         self._bytes = buffer
+        """Once compiled, the memory of `buffer`."""
         self._limit = len(buffer) - _TAIL
+        """Where the records end at the latest."""
         self.position = PREFIX + HEADER
         """The end of the records."""
         self.count = 0
         """The number of records."""
         self.base_timestamp = -1
+        """The timestamp of the first record in ms, -1 while there is no record."""
         self.max_timestamp = -1
+        """The latest timestamp in ms, -1 while there is no record."""
         self.compressed_size = 0
         """Bytes of the sealed batch: header and records as they are sent."""
         self._sealed: bytearray | None = None

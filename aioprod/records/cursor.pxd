@@ -18,5 +18,5 @@ cdef class RecordCursor:
     @cython.locals(body_size=Py_ssize_t)
     cpdef bint skip(self, Py_ssize_t count)
 
-    @cython.locals(p="const unsigned char *", byte="unsigned long long", zigzag="unsigned long long", shift=int)
+    @cython.locals(byte="unsigned long long", zigzag="unsigned long long", shift=int)
     cdef long long _varint(self, Py_ssize_t position) noexcept

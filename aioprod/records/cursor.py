@@ -29,8 +29,7 @@ class EncodedRecord(NamedTuple):
 class RecordCursor:
     """Walks the records of one builder, which must not change meanwhile; before the first `next()` it stands on none.
 
-    The fields describe the record it stands on; the `*_start` and `end` ones are positions in the builder's buffer,
-    sizes are bytes, -1 for null. It trusts the bytes: they are our own.
+    It trusts the bytes: they are our own.
     """
 
     __slots__ = (
@@ -54,15 +53,25 @@ class RecordCursor:
         self._base_timestamp = builder.base_timestamp
         self._limit = builder.position
         self._position = 0
+        """The end of the varint that was read last."""
         self.index = -1
+        """The index in the batch of the record it stands on, which the fields below describe."""
         self.start = 0
+        """Where the record begins in `buffer`."""
         self.end = PREFIX + HEADER
+        """Where the record ends."""
         self.timestamp = -1
+        """The timestamp of the record in ms."""
         self.key_start = 0
+        """Where the key begins."""
         self.key_size = -1
+        """The bytes of the key, -1 for null."""
         self.value_start = 0
+        """Where the value begins."""
         self.value_size = -1
+        """The bytes of the value, -1 for null."""
         self.headers_start = 0
+        """Where the encoded headers begin, which end at `end`."""
 
     def next(self) -> bool:
         """Step to the next record; False after the last one."""

@@ -28,7 +28,9 @@ class FieldReader:
         self._view = memoryview(data)
         self._bytes = memory.first_byte(self._view)
         self.position = position
+        """Where the next field begins."""
         self.end = end
+        """Where the last field ends at the latest."""
         if not 0 <= position <= end <= len(self._view):
             raise ValueError(f"There is no range {position} to {end} in {len(self._view)} bytes.")
 

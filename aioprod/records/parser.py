@@ -211,7 +211,7 @@ class ParsedBatch:
 class RecordWalk(FieldReader):
     """Walks the records of `batch`, one after the other; raises CorruptRecordError.
 
-    `begin`, then the key, the value and the headers, then `complete`: `offset` and `timestamp` (ms) are known then.
+    `begin`, then the key, the value and the headers, then `complete`.
     """
 
     __slots__ = (
@@ -256,7 +256,9 @@ class RecordWalk(FieldReader):
         self._key_start = self._value_start = 0
         self._key_size = self._value_size = -1
         self.offset = -1
+        """The offset of the record, known once it is complete."""
         self.timestamp = -1
+        """The timestamp of the record in ms, known once it is complete."""
 
     def begin(self) -> None:
         """Go to the key of the next record."""

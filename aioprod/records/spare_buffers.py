@@ -17,15 +17,16 @@ one comes."""
 class SpareBuffers:
     """Keeps the last buffers that were given away, and fills those again to which nothing else refers any more.
 
-    A buffer of more than `size_max` bytes is not kept: the memory of one large record would stay for good. All that
-    reads a buffer (a memoryview, a buffer of Arrow and all that is made of it) holds a reference to it.
+    All that reads a buffer (a memoryview, a buffer of Arrow and all that is made of it) holds a reference to it.
     """
 
     __slots__ = ("_given", "_size_max")
 
     def __init__(self, size_max: int) -> None:
         self._size_max = size_max
+        """A larger buffer is not kept: the memory of one large record would stay for good."""
         self._given: list[bytearray] = []
+        """The last buffers that were given away, the oldest first."""
 
     def longer(self, buffer: bytearray, size: int) -> bytearray:
         """At least `size` bytes, which begin with those of `buffer` and then may hold anything.

@@ -22,33 +22,42 @@ _HEADER_SIZE: Final = 8
 
 
 class BytesBuffers(NamedTuple):
-    """A column of `rows` byte strings: int32 places (one more than strings) in `data`, and a bit for each string."""
+    """A column of byte strings."""
 
     rows: int
+    """How many strings there are, nulls included."""
     nulls: int
+    """How many of them are null."""
     validity: memoryview | None
     """None without nulls, else a bit of 0 for each null."""
     places: memoryview
+    """Where each string begins in `data`, and last where the last one ends: int32."""
     data: memoryview
+    """The bytes of all strings."""
 
 
 class HeaderBuffers(NamedTuple):
-    """A column of lists of headers: int32 places (one more than records) in the columns of names and values."""
+    """A column of lists of headers."""
 
     places: memoryview
+    """Where each list begins in `names` and `values`, and last where the last one ends: int32."""
     names: BytesBuffers
     values: BytesBuffers
 
 
 class RecordColumns(NamedTuple):
-    """The columns of `rows` records; offsets and timestamps (ms) are int64, all numbers in this machine's order."""
+    """The columns of some records; all numbers are in this machine's order."""
 
     rows: int
+    """How many records there are."""
     keys: BytesBuffers
     values: BytesBuffers
     offsets: memoryview
+    """int64."""
     timestamps: memoryview
+    """int64, in ms."""
     headers: HeaderBuffers | None
+    """None where the table takes no headers."""
 
 
 def _room_for(size: int, room: int) -> int:
@@ -60,11 +69,7 @@ def _room_for(size: int, room: int) -> int:
 
 
 class BytesColumn:
-    """Takes byte strings one after the other, with room for `rows` of `size` bytes together until it must grow.
-
-    The memory for their bytes, out of `spares` if there is some, is taken when the first one comes: by then the user of
-    the rows before may have dropped theirs.
-    """
+    """Takes byte strings one after the other, with room for `rows` of `size` bytes together until it must grow."""
 
     __slots__ = (
         "_bits",
@@ -84,12 +89,22 @@ class BytesColumn:
 
     def __init__(self, rows: int, size: int, spares: SpareBuffers) -> None:
         self.rows = 0
+        """How many strings were added."""
         self.size = 0
+        """The bytes of these."""
         self.nulls = 0
+        """How many of them are null."""
         self._rows_max = rows
+        """For how many strings there is room."""
         self._room = 0
+        """For how many bytes of theirs there is room.
+
+        It is taken when the first string comes: by then the user of the rows before may have dropped theirs.
+        """
         self._size_first = size
+        """How much room is taken first."""
         self._spares = spares
+        """The room comes from here, if there is a buffer to spare."""
         self._data = memory.room(0)
         self._data_at = self._data
         self._places = memory.room(4 * (rows + 1))
@@ -152,10 +167,7 @@ class BytesColumn:
 
 
 class RecordTable:
-    """Collects records of one partition until there are `rows_max`, or `size_max` bytes; one may be too large for that.
-
-    Bytes are those of keys, values and headers, `size_max` at most 1 GiB. With `headers` it has a column of them.
-    """
+    """Collects records of one partition until there are enough rows or bytes; one record may have more bytes."""
 
     __slots__ = (
         "_header_count",
@@ -184,8 +196,11 @@ class RecordTable:
         if rows_max < 1 or not 1 <= size_max <= 1 << 30:
             raise ValueError(f"There is no table for {rows_max} rows or {size_max} bytes.")
         self.rows_max = rows_max
+        """The most records."""
         self.size_max = size_max
+        """The most bytes of keys, values and headers: at most 1 GiB."""
         self._with_headers = headers
+        """Whether there is a column of headers."""
         self._key_room = 1024
         # Memory that is not written to costs nothing, where this is compiled.
         self._room_max = self._value_room = _room_for(size_max, 0)

@@ -145,8 +145,8 @@ _ALL = (
     Mutation(
         "sequence numbers grow beyond 2**31",
         "aioprod.producer.batching.sequences",
-        "SEQUENCE_MASK = 0x7FFFFFFF",
-        "SEQUENCE_MASK = 0xFFFFFFFFFF",
+        "_SEQUENCE_MASK: Final = 0x7FFFFFFF",
+        "_SEQUENCE_MASK: Final = 0xFFFFFFFFFF",
     ),
     Mutation(
         "a record that fails leaves its transaction as it is",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import lru_cache
+from typing import Final
 
 from aioprod.compat.aiokafka.structs import RecordMetadata, TopicPartition
 from aioprod.compat.aiokafka.translation import kafka_error
@@ -16,8 +17,8 @@ from aioprod.types import TopicPartition as Place
 
 __all__ = ["BatchDelivery", "Delivery"]
 
-CREATE_TIME = 0
-LOG_APPEND_TIME = 1
+_CREATE_TIME: Final = 0
+_LOG_APPEND_TIME: Final = 1
 
 
 class Delivery:
@@ -44,7 +45,7 @@ class Delivery:
             future.set_result(None)
         else:
             timestamp = metadata.timestamp
-            kind = CREATE_TIME if timestamp == self._timestamp else LOG_APPEND_TIME
+            kind = _CREATE_TIME if timestamp == self._timestamp else _LOG_APPEND_TIME
             future.set_result(_result(metadata.topic, metadata.partition, metadata.offset, timestamp, kind))
         return None
 
@@ -78,7 +79,7 @@ class BatchDelivery:
             self._error = self._error or failure.error(first)
         elif self._stored is None:
             # Without a time of the broker, the records have times of their own.
-            kind = CREATE_TIME if append_time < 0 else LOG_APPEND_TIME
+            kind = _CREATE_TIME if append_time < 0 else _LOG_APPEND_TIME
             self._stored = _result(place.topic, place.partition, offset, append_time, kind)
         if self._left or self.future.done():
             return

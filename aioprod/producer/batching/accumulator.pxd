@@ -9,8 +9,8 @@ from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.bounds cimport record_size_bound
 
 
-cdef Py_ssize_t LOOSE_OVERHEAD, SMALLEST_RECORD
-cdef double TOUCH_S
+cdef Py_ssize_t LOOSE_OVERHEAD, _SMALLEST_RECORD
+cdef double _TOUCH_S
 
 
 @cython.final

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aioprod._user_code import raise_later
 from aioprod.cluster import Metadata
@@ -32,10 +32,10 @@ from aioprod.wire.buffer import Buffer
 
 __all__ = ["Accumulator", "AccumulatorSettings"]
 
-SMALLEST_RECORD = 7
+_SMALLEST_RECORD: Final = 7
 """A batch with less room than this takes no further record."""
 
-TOUCH_S = 1.0
+_TOUCH_S: Final = 1.0
 """How often a topic in use is marked as such in the metadata, which forgets unused ones after minutes."""
 
 
@@ -55,12 +55,7 @@ class AccumulatorSettings(NamedTuple):
 
 
 class Accumulator:
-    """Takes records, and keeps them in order per partition until their outcome is known.
-
-    `due` is called with the time of the first deadline, or now when a topic is new; `compress` with each batch that
-    takes no more records and is not compressed, None if none ever will be; all else is reported to `events`.
-    `sequences` numbers batches, None without idempotence.
-    """
+    """Takes records, and keeps them in order per partition until their outcome is known."""
 
     def __init__(
         self,
@@ -76,7 +71,9 @@ class Accumulator:
     ) -> None:
         self.settings = settings
         self.compress = compress
+        """Takes each batch that takes no more records and is not compressed; None if none ever will be."""
         self.sequences = sequences
+        """They number the batches; None without idempotence."""
         self.metadata = metadata
         self.linger_s = settings.linger_s
         self.budget = MemoryBudget(settings.buffer_memory)
@@ -105,6 +102,7 @@ class Accumulator:
         )
         self._events = events
         self._due = due
+        """Takes the time of the first deadline, or the present time when a topic is new."""
         self._random = random
         self._last_name: str | None = None
         self._last_topic: Topic | None = None
@@ -298,7 +296,7 @@ class Accumulator:
         batch.record_bytes += size
         self.budget.take(size, records)
         self.serial += records
-        if batch.builder.position + SMALLEST_RECORD > self._full_position:
+        if batch.builder.position + _SMALLEST_RECORD > self._full_position:
             try:
                 self.close_batch(batch.partition, self.settings.batch_size, now)
                 batch.partition.enlist(now, self.linger_s)
@@ -318,7 +316,7 @@ class Accumulator:
                 self._due(batch.deadline)
             self.track(batch)
             topic = partition.topic
-            if now - topic.touched_at >= TOUCH_S:
+            if now - topic.touched_at >= _TOUCH_S:
                 topic.touched_at = now
                 self.metadata.touch(topic.name, now)
             partition.enlist(now, self.linger_s)

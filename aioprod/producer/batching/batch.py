@@ -17,28 +17,28 @@ __all__ = ["Batch", "FlushBarrier", "ParkedRecord", "Run"]
 
 
 class Run:
-    """`count` records in a row of one batch that belong to one bulk call: one waiter entry for all of them.
-
-    `bulk` is the call, whose `complete` gets their outcome. `first` is the ordinal of the first of them among the
-    call's records of the same partition.
-    """
+    """Records in a row of one batch that belong to one bulk call: one waiter entry for all of them."""
 
     __slots__ = ("bulk", "count", "first")
 
     def __init__(self, bulk: Any, first: int, count: int) -> None:
         self.bulk = bulk
+        """The call, whose `complete` gets their outcome."""
         self.first = first
+        """The ordinal of the first of them among the call's records of the same partition."""
         self.count = count
 
 
 class FlushBarrier:
-    """Counts what one `flush()` waits for; `done` is called when nothing is left."""
+    """Counts what one `flush()` waits for."""
 
     __slots__ = ("done", "pending")
 
     def __init__(self, done: Callable[[], None]) -> None:
         self.pending = 0
+        """How many batches and parked records have no outcome yet."""
         self.done = done
+        """Called when nothing is left."""
 
     def add(self) -> None:
         """One more batch, or parked record, that the flush waits for."""
@@ -110,6 +110,7 @@ class Batch:
         """What these hold of the memory budget."""
         self.attempts = 0
         self.broker: int | None = None
+        """The id of the broker to which it was sent last."""
         self.code: ErrorCode | int | None = None
         """What a broker answered last."""
         self.cause: BaseException | None = None

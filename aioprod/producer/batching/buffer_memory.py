@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from aioprod.errors import BufferFullError, RecordTooLargeError
 from aioprod.records.layout import HEADER, PREFIX
@@ -10,26 +11,30 @@ from aioprod.wire import memory
 
 __all__ = ["BUFFER_OVERHEAD", "BufferPool", "MemoryBudget", "Reservation", "buffer_full", "record_too_large"]
 
-BUFFER_OVERHEAD = PREFIX + HEADER + 1
+BUFFER_OVERHEAD: Final = PREFIX + HEADER + 1
 """Bytes of a buffer that hold no record: room for the Produce prefix, the batch header, one byte for a tag section."""
 
-SMALL = 1024
+_SMALL: Final = 1024
 
 
 class Reservation:
-    """A caller that waits until `size` bytes are free, and gets them reserved if `keep`; `waiter` is opaque here."""
+    """A caller that waits until so many bytes are free."""
 
     __slots__ = ("granted", "keep", "size", "waiter")
 
     def __init__(self, size: int, waiter: object, keep: bool) -> None:
         self.size = size
+        """The bytes that it waits for."""
         self.keep = keep
+        """Whether they are reserved for it once they are free."""
         self.waiter = waiter
+        """What the caller waits on: the budget does not look at it."""
         self.granted = False
+        """Whether they are reserved for it now."""
 
 
 class MemoryBudget:
-    """Counts the encoded bytes of accepted records that have no outcome yet, up to `limit` (`buffer.memory`).
+    """Counts the encoded bytes of accepted records that have no outcome yet.
 
     Waiters are served in order, and no later record overtakes: one that would fit is rejected while an older one waits,
     or has been granted bytes that it has not taken yet. Granted bytes are reserved until their owner takes or returns
@@ -40,11 +45,15 @@ class MemoryBudget:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        """The bytes of `buffer.memory`."""
         self.open_to = limit
         """Up to where new records may raise `used`: `limit`, or -1 while callers wait or bytes are reserved."""
         self.used = 0
+        """The bytes of the accepted records."""
         self.records = 0
+        """How many these are."""
         self.reserved = 0
+        """The bytes that were granted and not taken yet."""
         self.rejected = 0
         """The size of the largest record that did not fit since a caller last waited for it."""
         self.waiting: deque[Reservation] = deque()
@@ -105,7 +114,7 @@ class MemoryBudget:
 
 
 class BufferPool:
-    """Hands out bytearrays for `batch.size`; keeps up to `kept_max` bytes of full-size ones for reuse.
+    """Hands out bytearrays for `batch.size`; keeps some full-size ones for reuse.
 
     Reusing a buffer saves the page faults of a fresh one. A partition that gets one record holds about a kilobyte,
     not a full batch, so that ten thousand partitions fit in memory. The next size is the full one, as it is not
@@ -116,8 +125,11 @@ class BufferPool:
 
     def __init__(self, batch_size: int, kept_max: int) -> None:
         self.full_size = PREFIX + max(batch_size, HEADER) + 1
+        """The bytes of a buffer for a full batch."""
         self.free: list[bytearray] = []
+        """The full-size buffers that nothing uses now."""
         self.free_max = kept_max // self.full_size
+        """How many of these are kept: they take `kept_max` bytes at most."""
 
     def acquire(self, need: int) -> bytearray:
         """A buffer with room for `need` record bytes: a recycled one, else a small, a full, or a larger one."""
@@ -125,7 +137,7 @@ class BufferPool:
             return self.free.pop()
         size = need + BUFFER_OVERHEAD
         if size <= self.full_size:
-            size = SMALL if size <= SMALL < self.full_size else self.full_size
+            size = _SMALL if size <= _SMALL < self.full_size else self.full_size
         return memory.room(size)
 
     def larger(self, buffer: bytearray, need: int) -> bytearray | None:

@@ -14,7 +14,7 @@ from aioprod.records.bounds cimport size_bound
 
 
 cdef bytes NO_HEADERS
-cdef Py_ssize_t LOOSE_OVERHEAD, ROW_COST, SLOW_ROW_COST, PAIR_COST, PAIR_SIZE_MIN
+cdef Py_ssize_t LOOSE_OVERHEAD, _ROW_COST, _SLOW_ROW_COST, _PAIR_COST, _PAIR_SIZE_MIN
 
 
 @cython.final

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Final
 
 from aioprod._build import COMPILED
 from aioprod.arrow.columns import BytesColumn, NumberColumn, PairsColumn, TimestampColumn
@@ -19,23 +20,23 @@ from aioprod.wire import memory
 
 __all__ = ["BulkColumns", "RecordColumns"]
 
-ROWS_PER_TURN_SLOW = 500
+_ROWS_PER_TURN_SLOW: Final = 500
 """Rows that may be encoded before the loop gets a turn where each runs some Python: a custom partitioner, an error,
 all of this in pure Python."""
 
-ROW_COST = 0 if COMPILED else BYTES_PER_TURN // ROWS_PER_TURN_SLOW
-SLOW_ROW_COST = BYTES_PER_TURN // ROWS_PER_TURN_SLOW
+_ROW_COST: Final = 0 if COMPILED else BYTES_PER_TURN // _ROWS_PER_TURN_SLOW
+_SLOW_ROW_COST: Final = BYTES_PER_TURN // _ROWS_PER_TURN_SLOW
 """What a row counts against `BYTES_PER_TURN` beside its bytes."""
 
-PAIR_COST = 8 + ROW_COST
+_PAIR_COST: Final = 8 + _ROW_COST
 """The same for a header: rows may fail after many of them were looked at."""
 
-PAIR_SIZE_MIN = 2
+_PAIR_SIZE_MIN: Final = 2
 """The bytes that a header takes at least."""
 
 
 class RecordColumns:
-    """The columns of `length` records, None for one that is not there."""
+    """The columns of some records, None for one that is not there."""
 
     __slots__ = ("headers", "key", "length", "partition", "timestamp", "topic", "value")
 
@@ -50,6 +51,7 @@ class RecordColumns:
         timestamp: TimestampColumn | None = None,
     ) -> None:
         self.length = length
+        """How many records there are."""
         self.value = value
         self.key = key
         self.topic = topic
@@ -59,13 +61,7 @@ class RecordColumns:
 
 
 class BulkColumns:
-    """Neighbouring records of a bulk call that lie in columns: the rows from `start` to `stop`.
-
-    `first` is the index of the first of them in the call; `places` has the partition of each, -1 for those that are
-    not accepted, and `numbers` the number of its topic if there is a column of them. `at` is the next row to deal
-    with, `accepted` how many were accepted, `needed` the bytes that the next one did not get. `timestamp` (ms) is that
-    of rows without one; the caller keeps it up to date.
-    """
+    """Neighbouring records of a bulk call that lie in columns: the rows from `start` to `stop`."""
 
     __slots__ = (
         "_first",
@@ -100,7 +96,9 @@ class BulkColumns:
         """`errors_by_topic` says of topics of the call why no record can go there; the caller adds to it."""
         self.bulk = bulk
         self.timestamp = 0
+        """The timestamp in ms of rows without one; the caller keeps it up to date."""
         self._first = first
+        """The index in the call of the first of them."""
         self._start = start
         self._stop = stop
         self._value = columns.value
@@ -110,12 +108,18 @@ class BulkColumns:
         self._headers = columns.headers
         self._timestamp = columns.timestamp
         self._left = 0
+        """What is left of `BYTES_PER_TURN` in this turn of the loop."""
         self._scratch = bytearray(256)
         self.places = array("i", [-1]) * (stop - start)
+        """The partition of each record, -1 for those that are not accepted."""
         self.numbers = array("i", [0]) * (0 if columns.topic is None else stop - start)
+        """The number of the topic of each record if there is a column of topics."""
         self.at = start
+        """The next row to deal with."""
         self.accepted = 0
+        """How many rows were accepted."""
         self.needed = 0
+        """The room in bytes that the next row did not find."""
 
     @property
     def unknown(self) -> str | None:
@@ -141,7 +145,7 @@ class BulkColumns:
                 # The frames in a traceback would take more memory than the rows.
                 self.bulk.invalid(self._first + self.at - self._start, error.with_traceback(None))
                 self.at += 1
-                self._left -= SLOW_ROW_COST
+                self._left -= _SLOW_ROW_COST
                 granted = False
         return True
 
@@ -182,7 +186,7 @@ class BulkColumns:
                 self.needed = bound
                 return False
             granted = False
-            self._left -= bound + ROW_COST
+            self._left -= bound + _ROW_COST
             index = -1
             if self._partition is not None and self._partition.find(row):
                 index = choice.explicit(topic, self._partition.value)
@@ -190,7 +194,7 @@ class BulkColumns:
                 if key is not None and choice.is_built_in:
                     index = choice.by_key(topic, key.data, key.start, key_size)
                 else:
-                    self._left -= SLOW_ROW_COST
+                    self._left -= _SLOW_ROW_COST
                     index = choice.choose(topic, None if key is None else key.get(), value.get(), -1, bound, now)
             batch = accumulator.place(
                 topic,
@@ -231,8 +235,8 @@ class BulkColumns:
         end = start + min(self._left, budget.open_to - budget.used) - LOOSE_OVERHEAD
         first = self.at
         stop = self._stop
-        if ROW_COST:
-            stop = min(stop, first + self._left // ROW_COST)
+        if _ROW_COST:
+            stop = min(stop, first + self._left // _ROW_COST)
         value = self._value
         timestamp = self.timestamp
         row = first
@@ -280,8 +284,8 @@ class BulkColumns:
         end = min(self._left, accumulator.budget.open_to - accumulator.budget.used) - LOOSE_OVERHEAD
         first = row = self.at
         stop = self._stop
-        if ROW_COST:
-            stop = min(stop, first + self._left // ROW_COST)
+        if _ROW_COST:
+            stop = min(stop, first + self._left // _ROW_COST)
         times = self._timestamp
         headers = NO_HEADERS
         used: list[Partition] = []
@@ -316,7 +320,7 @@ class BulkColumns:
         finally:
             self.at = row
             self.accepted += row - first
-            self._left -= size + (row - first) * ROW_COST
+            self._left -= size + (row - first) * _ROW_COST
             count_runs(accumulator, used, self.bulk, now)
         return row > first
 
@@ -329,7 +333,7 @@ class BulkColumns:
             places[row] = index
         self.at = stop
         self.accepted += count
-        self._left -= size + count * ROW_COST
+        self._left -= size + count * _ROW_COST
         join_bulk(batch, self.bulk, count)
         accumulator.count(batch, count, size, now)
 
@@ -342,8 +346,8 @@ class BulkColumns:
             self._scratch[0] = 0
             return 1
         # Lists of several rows may share their pairs: a row must not cost more than could be sent of it.
-        accumulator.check_size(topic, PAIR_SIZE_MIN * pairs.count)
-        self._left -= pairs.count * PAIR_COST
+        accumulator.check_size(topic, _PAIR_SIZE_MIN * pairs.count)
+        self._left -= pairs.count * _PAIR_COST
         names = pairs.names
         values = pairs.values
         size = memory.varint_size(pairs.count)

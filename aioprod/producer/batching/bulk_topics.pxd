@@ -6,7 +6,7 @@ from aioprod.producer.batching.partition cimport Topic
 from aioprod.routing.hashes cimport murmur2_of
 
 
-cdef Py_ssize_t TOPIC_SLOTS, TOPICS_MAX, TOPIC_NAME_LENGTH_MAX
+cdef Py_ssize_t _TOPIC_SLOTS, _TOPICS_MAX, TOPIC_NAME_LENGTH_MAX
 
 
 @cython.final

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from aioprod.arrow.columns import BytesColumn
 from aioprod.cluster.names import TOPIC_NAME_LENGTH_MAX
@@ -15,8 +15,8 @@ from aioprod.routing.hashes import murmur2_of
 
 __all__ = ["RowTopics", "RowsCall"]
 
-TOPIC_SLOTS = 256
-TOPICS_MAX = 192
+_TOPIC_SLOTS: Final = 256
+_TOPICS_MAX: Final = 192
 """A table of topics by a hash of their names is emptied when it holds so many: a call may have any number of them."""
 
 
@@ -39,7 +39,7 @@ class KnownTopic:
 
 
 class RowTopics:
-    """A column of topics. `number` is that of the topic found, `unknown` its name if its partitions are not known."""
+    """A column of topics, and what is known of those that its rows name."""
 
     __slots__ = ("_bulk", "_column", "_errors", "_known", "_known_count", "number", "unknown")
 
@@ -51,12 +51,14 @@ class RowTopics:
         self._known: list[KnownTopic | None] = []
         self._known_count = 0
         self.number = 0
+        """The number of the topic that was found last."""
         self.unknown: str | None = None
+        """The name of that topic if its partitions are not known."""
         self.begin_turn()
 
     def begin_turn(self) -> None:
         """What was known may have been forgotten since the last turn of the loop."""
-        self._known_count = TOPICS_MAX
+        self._known_count = _TOPICS_MAX
         self.unknown = None
 
     def find(self, accumulator: Accumulator, row: int, now: float) -> Topic | None:
@@ -69,13 +71,13 @@ class RowTopics:
             raise InvalidTopicError(
                 f"The topic of a record has a name of {column.size} bytes: {TOPIC_NAME_LENGTH_MAX} are allowed."
             )
-        if self._known_count == TOPICS_MAX:
-            self._known = [None] * TOPIC_SLOTS
+        if self._known_count == _TOPICS_MAX:
+            self._known = [None] * _TOPIC_SLOTS
             self._known_count = 0
-        slot = murmur2_of(column.data, column.start, column.size) % TOPIC_SLOTS
+        slot = murmur2_of(column.data, column.start, column.size) % _TOPIC_SLOTS
         known = self._known[slot]
         while known is not None and not self._is_name(known.name):
-            slot = (slot + 1) % TOPIC_SLOTS
+            slot = (slot + 1) % _TOPIC_SLOTS
             known = self._known[slot]
         if known is None:
             known = self._look_up(accumulator, now)

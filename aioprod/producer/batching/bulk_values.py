@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aioprod.errors import AioprodError
 from aioprod.producer.batching.accumulator import Accumulator
@@ -16,7 +16,7 @@ from aioprod.types import TopicPartition
 
 __all__ = ["BulkCall", "BulkValues", "count_runs", "join_bulk"]
 
-BYTES_PER_TURN = 2**20
+BYTES_PER_TURN: Final = 2**20
 """What is copied at most before the loop gets a turn: far less than a millisecond's worth, but fresh memory is slow."""
 
 
@@ -65,10 +65,7 @@ def count_runs(accumulator: Accumulator, partitions: list[Partition], bulk: Bulk
 class BulkValues:
     """Neighbouring records of a bulk call that have everything but key and value in common.
 
-    `keys` has one entry per value, or is None; `timestamp` is in ms, `partition` -1 to be chosen, `headers` encoded.
-    Lines have neither keys nor headers. `first` is the index of the first value in the call; `places` has the partition
-    of each record, -1 for those that are not accepted. `at` is how many records have been dealt with, `accepted` how
-    many of them were accepted, `needed` the room in bytes that the next one did not find.
+    Lines have neither keys nor headers.
     """
 
     __slots__ = (
@@ -98,14 +95,23 @@ class BulkValues:
         self.bulk = bulk
         self.values = values
         self.keys = keys
+        """One per value; None where no record has a key."""
         self.headers = headers
+        """Encoded."""
         self.timestamp = timestamp
+        """In ms."""
         self.partition = partition
+        """-1 where the partitioner chooses one."""
         self.first = first
+        """The index in the call of the first value."""
         self.places = array("i", [-1]) * len(values)
+        """The partition of each record, -1 for those that are not accepted."""
         self.at = 0
+        """How many records have been dealt with."""
         self.accepted = 0
+        """How many of them were accepted."""
         self.needed = 0
+        """The room in bytes that the next record did not find."""
 
     def append(self, accumulator: Accumulator, topic: Topic, now: float, granted: bool) -> bool:
         """Append what is left, up to `BYTES_PER_TURN`; False when there is more.

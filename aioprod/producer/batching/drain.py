@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappop
+from typing import Final
 
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
@@ -11,7 +12,7 @@ from aioprod.producer.batching.states import IN_FLIGHT
 
 __all__ = ["close_due", "drain", "end_backoffs"]
 
-BATCHES_MAX = 1000
+BATCHES_MAX: Final = 1000
 """Batches in one request: a few milliseconds' work on its way out, and again when it is answered."""
 
 

@@ -4,7 +4,7 @@ from aioprod.wire cimport memory
 from aioprod.records.builder cimport RecordBatchBuilder
 
 
-cdef Py_ssize_t END, END_SIZE, PLACE_SIZE, SIZE_GUESSED
+cdef Py_ssize_t _END, _END_SIZE, _PLACE_SIZE, _SIZE_GUESSED
 
 
 @cython.final

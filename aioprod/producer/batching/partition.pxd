@@ -5,7 +5,7 @@ from aioprod.routing.sticky cimport StickyChoice
 
 
 cdef int OPEN, QUEUED
-cdef double NEVER
+cdef double _NEVER
 
 
 @cython.final

@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.producer.batching.batch import Batch, ParkedRecord
 from aioprod.producer.batching.states import OPEN, QUEUED
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerQueue", "Partition", "Topic"]
 
-NEVER = math.inf
+_NEVER: Final = math.inf
 """The time of what is not going to happen, in monotonic seconds."""
 
 
@@ -71,7 +71,7 @@ class BrokerQueue:
             if batch.state == OPEN and batch.partition.queue is self:
                 return due
             heappop(self.lingering)
-        return NEVER
+        return _NEVER
 
     def has_work(self) -> bool:
         """Whether any partition here waits to be drained."""
@@ -79,10 +79,7 @@ class BrokerQueue:
 
 
 class Partition:
-    """Batches of one partition in the order of their records: sent before, queued, and the open one last.
-
-    What follows `producer_id` is kept by `sequences`, and unused where batches have no sequence numbers.
-    """
+    """Batches of one partition in the order of their records: sent before, queued, and the open one last."""
 
     __slots__ = (
         "epoch",
@@ -138,6 +135,7 @@ class Partition:
         self.uncounted_bytes = 0
         """Their bytes."""
         self.producer_id = -1
+        """This and what follows is kept by `Sequences`, and unused where batches have no sequence numbers."""
         self.epoch = -1
         self.next_sequence = 0
         """The first number of the next batch, for `producer_id` and `epoch`."""

@@ -19,9 +19,8 @@ class PartitionChoice:
     """The built-in choice of Java 4 (murmur2 for keys, adaptive sticky without), or a partitioner object's.
 
     If a record may not fit into the open batch, a partitioner's `on_new_batch` is called, and then its `partition`
-    again. Before that `end_linger` is called with the partition and the time: the batch there takes no more records,
-    whatever partition the record goes to, or it would linger although the partitioner left it. `raised` is called with
-    what a partitioner raises.
+    again. Before that the open batch stops lingering, whatever partition the record goes to: it would linger on
+    although the partitioner left it.
     """
 
     __slots__ = (
@@ -51,7 +50,9 @@ class PartitionChoice:
         self.full_position = full_position
         """The end of a batch buffer at its full size."""
         self._end_linger = end_linger
+        """Called with a partition and the time: the batch there takes no more records."""
         self._raised = raised
+        """Takes what a partitioner raises."""
         self.is_built_in = partitioner is None
         """There is no partitioner object: records without key go where the topic's sticky choice points."""
         self.keyed_is_sticky = ignore_keys and partitioner is None

@@ -7,8 +7,8 @@ from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.wire cimport memory
 
 
-cdef int FIRST_WITH_LOG_START, FIRST_WITH_RECORD_ERRORS, TOPIC_ID_SIZE, VARINT_BITS_MAX
-cdef long long UNKNOWN_OFFSET, UNREAD
+cdef int _FIRST_WITH_LOG_START, _FIRST_WITH_RECORD_ERRORS, _TOPIC_ID_SIZE, _VARINT_BITS_MAX
+cdef long long _UNKNOWN_OFFSET, _UNREAD
 
 
 @cython.final

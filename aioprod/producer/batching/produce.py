@@ -12,7 +12,7 @@ such an answer not plain and leaves it alone.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioprod.producer.batching.batch import Batch
 from aioprod.wire import memory
@@ -30,41 +30,41 @@ __all__ = [
     "read_plain",
 ]
 
-FIRST_WITH_LOG_START = 5
-FIRST_WITH_RECORD_ERRORS = 8
-FIRST_FLEXIBLE = 9
-FIRST_THAT_JOINS = 12
-FIRST_WITH_TOPIC_IDS = 13
-ACKS_AND_TIMEOUT = struct.Struct(">hi")
-NO_TAGS_TWICE = b"\x00\x00"
+_FIRST_WITH_LOG_START: Final = 5
+_FIRST_WITH_RECORD_ERRORS: Final = 8
+FIRST_FLEXIBLE: Final = 9
+FIRST_THAT_JOINS: Final = 12
+FIRST_WITH_TOPIC_IDS: Final = 13
+_ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
+_NO_TAGS_TWICE: Final = b"\x00\x00"
 """The empty tag sections of the only topic and of the request."""
-HEADS_MAX = 1000
-ONE_BYTE = tuple(bytes((value,)) for value in range(256))
+HEADS_MAX: Final = 1000
+_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(256))
 
-TOPIC_ID_SIZE = 16
-UNKNOWN_OFFSET = -1
-UNREAD = -2
+_TOPIC_ID_SIZE: Final = 16
+_UNKNOWN_OFFSET: Final = -1
+_UNREAD: Final = -2
 """The offset of a batch of which nothing has been said yet."""
-VARINT_BITS_MAX = 28
+_VARINT_BITS_MAX: Final = 28
 """More than any count has that could be true."""
 
 
 class ProduceEncoder:
-    """Encodes the Produce requests of one producer.
-
-    `timeout_ms` is how long the broker may wait for the replicas; `transactional_id` is in utf-8, None without
-    transactions. The head of a request with a single batch is kept: on a producer that sends now and then, building it
-    takes longer than the batch.
-    """
+    """Encodes the Produce requests of one producer."""
 
     __slots__ = ("_acks", "_heads", "_heads_version", "_timeout_ms", "_transactional_id")
 
     def __init__(self, acks: int, timeout_ms: int, transactional_id: bytes | None = None) -> None:
         self._acks = acks
         self._timeout_ms = timeout_ms
+        """How long the broker may wait for the replicas."""
         self._transactional_id = transactional_id
+        """In utf-8, None without transactions."""
         self._heads: dict[bytes, bytes] = {}
+        """The heads of requests with a single batch are kept, by topic: where few records are sent, building one takes
+        longer than the batch."""
         self._heads_version = -1
+        """The Produce version of these heads."""
 
     def encode(self, version: int, batches: list[Batch]) -> tuple[list[bytes | memoryview], int]:
         """The body of a Produce request in parts, and its size in bytes; the batches are sealed.
@@ -77,7 +77,7 @@ class ProduceEncoder:
             head = self._head_of_one(version, batch, flexible)
             part = batch.builder.wire(batch.partition.index, flexible)
             if flexible:
-                return [head, part, NO_TAGS_TWICE], len(head) + len(part) + 2
+                return [head, part, _NO_TAGS_TWICE], len(head) + len(part) + 2
             return [head, part], len(head) + len(part)
         return self._encode(version, batches, flexible)
 
@@ -97,7 +97,7 @@ class ProduceEncoder:
     def _begin(self, topics: int, flexible: bool) -> bytearray:
         head = bytearray()
         _put_transactional_id(head, self._transactional_id, flexible)
-        head += ACKS_AND_TIMEOUT.pack(self._acks, self._timeout_ms)
+        head += _ACKS_AND_TIMEOUT.pack(self._acks, self._timeout_ms)
         _put_count(head, topics, flexible)
         return head
 
@@ -171,9 +171,9 @@ def _put_count(head: bytearray, count: int, flexible: bool) -> None:
     count += 1
     # Not bytearray.append, which Cython 3.3 leaves without what it needs where modules share their helpers.
     while count >= 0x80:
-        head += ONE_BYTE[(count & 0x7F) | 0x80]
+        head += _ONE_BYTE[(count & 0x7F) | 0x80]
         count >>= 7
-    head += ONE_BYTE[count]
+    head += _ONE_BYTE[count]
 
 
 def read_plain(version: int, body: Buffer, batches: list[Batch]) -> PlainAnswer | None:
@@ -205,7 +205,7 @@ class PlainAnswer:
     )
 
     def __init__(self, version: int, data: bytes, count: int) -> None:
-        self.base_offsets = [UNREAD] * count
+        self.base_offsets = [_UNREAD] * count
         """The offset of the first record of each batch, in the order of the batches of the request."""
         self.append_times = [-1] * count
         """When the broker appended each batch, in ms; -1 where the records keep their own times."""
@@ -218,7 +218,7 @@ class PlainAnswer:
         self._no_tags = b"\x00" if self._flexible else b""
         self._nothing_else = b""
         """The rest of what is said of a partition, behind its numbers: no record errors, no message, no tags."""
-        if version >= FIRST_WITH_RECORD_ERRORS:
+        if version >= _FIRST_WITH_RECORD_ERRORS:
             self._nothing_else = b"\x01\x00\x00" if self._flexible else b"\x00\x00\x00\x00\xff\xff"
 
     def read(self, batches: list[Batch]) -> bool:
@@ -243,14 +243,14 @@ class PlainAnswer:
                     if places is None:
                         places = _places(version, batches)
                     place = places.get((key, index), -1)
-                if place < 0 or self.base_offsets[place] != UNREAD or self._number(2) != 0:
+                if place < 0 or self.base_offsets[place] != _UNREAD or self._number(2) != 0:
                     return False
                 offset = self._number(8)
-                if offset < UNKNOWN_OFFSET:
+                if offset < _UNKNOWN_OFFSET:
                     return False
                 self.base_offsets[place] = offset
                 self.append_times[place] = self._number(8)
-                if version >= FIRST_WITH_LOG_START:
+                if version >= _FIRST_WITH_LOG_START:
                     self._at += 8
                 if not self._passes(self._nothing_else):
                     return False
@@ -287,7 +287,7 @@ class PlainAnswer:
         if not self._flexible:
             return self._number(4)
         value = shift = 0
-        while shift < VARINT_BITS_MAX:
+        while shift < _VARINT_BITS_MAX:
             byte = self._number(1) & 0xFF
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
@@ -297,7 +297,7 @@ class PlainAnswer:
 
     def _key(self) -> bytes:
         """The id of a topic, or its name in utf-8."""
-        size = TOPIC_ID_SIZE
+        size = _TOPIC_ID_SIZE
         if self._version < FIRST_WITH_TOPIC_IDS:
             size = self._count() if self._flexible else self._number(2)
         at = self._at

@@ -18,6 +18,8 @@ is. All decisions here rest on that.
 
 from __future__ import annotations
 
+from typing import Final
+
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.batch_events import BatchEvents
 from aioprod.producer.batching.partition import Partition, Topic
@@ -25,21 +27,17 @@ from aioprod.producer.transactions.rules import TransactionRules
 
 __all__ = ["EPOCH_MAX", "Sequences", "sequence_after"]
 
-EPOCH_MAX = 32767
-SEQUENCE_MASK = 0x7FFFFFFF
+EPOCH_MAX: Final = 32767
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
 
 
 def sequence_after(first: int, count: int) -> int:
     """The sequence number `count` records after `first`: after 2**31 - 1 comes 0."""
-    return (first + count) & SEQUENCE_MASK
+    return (first + count) & _SEQUENCE_MASK
 
 
 class Sequences:
-    """The producer's id and epoch, and the sequence numbers of its batches.
-
-    A transactional producer has one epoch for all partitions, which the coordinator assigns: a partition with a gap is
-    suspended until `set_producer_id` sets the next one.
-    """
+    """The producer's id and epoch, and the sequence numbers of its batches."""
 
     __slots__ = (
         "_events",
@@ -62,6 +60,10 @@ class Sequences:
         self.epoch = -1
         """The epoch in which partitions begin."""
         self.transactional = transactional
+        """Whether the coordinator assigns one epoch for all partitions.
+
+        A partition with a gap is suspended then until `set_producer_id` sets the next epoch.
+        """
         self.transaction = 0
         """The number of the present transaction."""
         self.stamped_in = 0

@@ -36,12 +36,13 @@ class BulkPart(Protocol):
 
 
 class BulkAppender:
-    """Appends the parts of one bulk call, which began in the transaction of that number (`Guard.transaction`)."""
+    """Appends the parts of one bulk call."""
 
     def __init__(self, engine: Engine, bulk: Bulk, transaction: int) -> None:
         self._engine = engine
         self._bulk = bulk
         self._transaction = transaction
+        """The number of the transaction in which the call began, see `Guard.transaction`."""
 
     def append(self, part: BulkPart, name: str | None, granted: bool = False) -> bool:
         """Append what can be appended now; False when there is more. `name` is the topic of all, None for several."""

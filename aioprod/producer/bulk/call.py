@@ -22,23 +22,26 @@ T = TypeVar("T")
 
 
 class Bulk:
-    """The records of one bulk call: where each went, and what became of it.
-
-    `partitions` has one entry per record in call order, -1 for one that was not accepted. `watched` is False once the
-    caller was cancelled.
-    """
+    """The records of one bulk call: where each went, and what became of it."""
 
     def __init__(self, topic: str, future: asyncio.Future[None]) -> None:
         self.topic = topic
         self.future = future
         self.partitions = array("i")
+        """The partition of each record in call order, -1 for one that was not accepted."""
         self.failures: list[tuple[int, AioprodError]] = []
+        """Index in the call and error of each record that was not accepted."""
         self._numbers: dict[str, int] = {topic: 0}
+        """The topics of the call, numbered as they come."""
         self._topics = array("i")
+        """The numbers of the topics of the records, as `partitions`; empty while all go to `topic`."""
         self._pending = 0
+        """How many accepted records have no outcome yet."""
         self._complete = False
         self._last_runs: dict[TopicPartition, Run] = {}
+        """The last run of each partition."""
         self._stored: dict[TopicPartition, list[tuple[int, int]]] = {}
+        """The offsets of the stored records of each partition: first, and last + 1."""
         self._failed: list[tuple[TopicPartition, Run, Failure, int]] = []
 
     @property

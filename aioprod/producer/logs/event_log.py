@@ -27,8 +27,8 @@ class EventLog:
 
     def __init__(self) -> None:
         self.limit = LogRateLimit()
-        # Of a partition: why a batch was retried, how often in a row for this reason, and when last.
         self._causes: dict[tuple[str, int], tuple[str, int, float]] = {}
+        """Of a partition: why a batch was retried, how often in a row for this reason, and when last."""
 
     def moved(self, partition: Partition, old: BrokerQueue | None, now: float) -> None:
         """A partition has another leader than `old`; None stands for no leader."""

@@ -26,17 +26,16 @@ _ITS_OWN: Final = ("transactional_id", "transaction_timeout_ms")
 
 @dataclass(frozen=True, slots=True)
 class TransactionHandle:
-    """One transaction of a `TransactionSession`, for the processes that produce in it; may be pickled.
-
-    `epoch` is new with each transaction: brokers fence producers with an older one. `transaction_version` is the same
-    for all its producers, also when the cluster's changes meanwhile; brokers abort the transaction after `timeout_ms`.
-    """
+    """One transaction of a `TransactionSession`, for the processes that produce in it; may be pickled."""
 
     transactional_id: str
     producer_id: int
     epoch: int
+    """It is new with each transaction: brokers fence producers with an older one."""
     transaction_version: int
+    """It is the same for all producers of the transaction, also when the cluster's changes meanwhile."""
     timeout_ms: int
+    """Brokers abort the transaction after this time."""
 
     @property
     def is_implicit(self) -> bool:

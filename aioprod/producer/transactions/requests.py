@@ -94,13 +94,16 @@ def transaction_version(client: Client) -> int:
 
 
 class Rejected(Exception):  # noqa: N818  # never leaves the producer
-    """A coordinator rejected a request for good: the `code`, its `meaning`, and the `error` to raise."""
+    """A coordinator rejected a request for good."""
 
     def __init__(self, code: ErrorCode | int, meaning: Meaning, error: AioprodError) -> None:
         super().__init__(error)
         self.code = code
+        """The code of the coordinator's answer."""
         self.meaning = meaning
+        """What the code says of the producer."""
         self.error = error
+        """What the call raises."""
 
 
 class CoordinatorRequests:
