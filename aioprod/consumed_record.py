@@ -57,6 +57,10 @@ class ConsumedRecord:
     def __repr__(self) -> str:
         return shown_record(self, ("topic", "partition", "offset", "key", "value", "headers", "timestamp"))
 
+    def header(self, name: str) -> bytes | None:
+        """The value of its last header of this name; None where there is none, or where it has no value."""
+        return next((value for key, value in reversed(self.headers) if key == name), None)
+
     def replaced(self, key: Any, value: Any) -> ConsumedRecord:
         """The same record with another key and value: those that were deserialized."""
         return consumed_record(self.topic, self.partition, self.offset, key, value, self.headers, self.timestamp)

@@ -44,11 +44,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from aioprod._acl_names import Operation as Operation  # Named so, they are importable from here, too.
 from aioprod._acl_names import ResourceType as ResourceType
 from aioprod._error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from aioprod.consumed_record import ConsumedRecord
 
 __all__ = [
     "AioprodError",
@@ -151,7 +154,8 @@ class InvalidRecordError(AioprodError, ValueError):
 class SerializationError(InvalidRecordError, TypeError):
     """A key, value or header could not be turned into bytes, or back.
 
-    `topic`, `partition` and `offset` name the record that was read; they are None for a record to send.
+    `topic`, `partition` and `offset` name the record that was read, and `record` has it as it is stored, with its key,
+    value and headers in bytes; they are None for a record to send.
     """
 
     def __init__(
@@ -167,6 +171,7 @@ class SerializationError(InvalidRecordError, TypeError):
         self.topic = topic
         self.partition = partition
         self.offset = offset
+        self.record: ConsumedRecord | None = None
 
 
 class RecordTooLargeError(InvalidRecordError):

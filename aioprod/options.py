@@ -321,6 +321,15 @@ class MemberOptions(ReaderOptions, total=False):
     group_instance_id: str | None
     """Makes this a static member (KIP-345): one that restarts under the same id within `session.timeout.ms` gets its
     partitions back without a rebalance."""
+    enable_auto_commit: bool
+    """Whether the member commits in the background what the application has finished: the records that it has polled
+    past. Java's consumer does so by default. By default False."""
+    auto_commit_interval_ms: int
+    """The time between two commits in the background; one more is made before partitions are revoked. By default
+    5000."""
+    close_timeout_ms: int
+    """The time that `close()` and the end of `async with` take at most. Half of it is for a record that another task
+    works on. By default 30000."""
     group_protocol: Literal["classic", "consumer"]
     """`classic`: a member assigns the partitions, with one of `assignors`; `consumer`: the brokers do (KIP-848, from
     4.0 on). By default classic."""

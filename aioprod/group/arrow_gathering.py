@@ -53,7 +53,7 @@ class ArrowGathering:
 
     def complete(self) -> None:
         """The rows will be returned: the current batch continues after them."""
-        self._buffer.gathering.clear()
+        self._buffer.take_rows()
         current = self._buffer.current
         if current is not None and current.reader is not None:
             current.offset = max(current.offset, current.reader.offset + 1)

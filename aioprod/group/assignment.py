@@ -79,6 +79,7 @@ class AssignmentState:
         self.last_error: RequestTimedOutError | None = None
         """Why the committed offsets could not be fetched yet."""
         self._fetcher = fetcher
+        self._unfinished = fetcher.unfinished
         self._coordinator = coordinator
         self._callbacks = callbacks
         self._auto_offset_reset = auto_offset_reset
@@ -138,6 +139,7 @@ class AssignmentState:
             self._revoking_positions = {}
             self._revoking = frozenset()
             self.partitions -= frozenset(revoked)
+            self._unfinished.forget(revoked)
             for tp in revoked:
                 self._committed.pop(tp, None)
 
@@ -148,12 +150,10 @@ class AssignmentState:
         """The next offset of each partition, where it is known."""
         return {**self._fetcher.positions, **self._revoking_positions}
 
-    @property
-    def uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The positions that differ from the committed offsets."""
-        return {
-            tp: OffsetAndMetadata(offset) for tp, offset in self.positions.items() if self._committed.get(tp) != offset
-        }
+    def uncommitted(self, *, only_finished: bool) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The positions that differ from the committed offsets; `only_finished`: up to what is not finished."""
+        positions = self._unfinished.finished(self.positions) if only_finished else self.positions
+        return {tp: OffsetAndMetadata(offset) for tp, offset in positions.items() if self._committed.get(tp) != offset}
 
     @property
     def readable(self) -> frozenset[TopicPartition]:
@@ -162,7 +162,14 @@ class AssignmentState:
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Continue to read `readable` partitions at these offsets, EARLIEST or LATEST."""
+        self._unfinished.forget(offsets)
         self._fetcher.add(offsets)
+
+    def skip(self, tp: TopicPartition, offset: int) -> None:
+        """The records of a `readable` partition before this offset are finished: continue there, or further on."""
+        self._unfinished.finish({tp: offset})
+        if self._fetcher.positions.get(tp, offset) < offset:
+            self._fetcher.add({tp: offset})
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The committed offsets, None where there is none; raises what `stable_offsets` raises."""
@@ -178,7 +185,7 @@ class AssignmentState:
         committed = await self._group_offsets(self.readable)
         starts = self._fetcher.starts
         offsets = {tp: starts.get(tp, at) if at < 0 else at for tp, at in committed.items() if tp in self.readable}
-        self._fetcher.add(offsets)
+        self.seek(offsets)
 
     async def commit(
         self, metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float
@@ -192,4 +199,6 @@ class AssignmentState:
             raise
         self._metrics.commit_total.add()
         self._metrics.commit_latency.record((self._session.clock() - began) * 1000)
-        self._committed.update({tp: offset for tp, (offset, _) in offsets.items() if tp in self.partitions})
+        committed = {tp: offset for tp, (offset, _) in offsets.items() if tp in self.partitions}
+        self._committed.update(committed)
+        self._unfinished.finish(committed)

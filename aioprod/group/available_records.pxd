@@ -10,6 +10,7 @@ cdef class AvailableRecords:
     cdef object _clock
     cdef double _until
     cdef readonly long long returned
+    cdef public ConsumedRecord last
 
     cpdef void offer(self, OpenBatch batch, clock, double until)
     cpdef void withdraw(self)

@@ -17,17 +17,19 @@ class AvailableRecords:
 
     The fetcher offers a batch after a record that it has returned itself. When something else has to be done before the
     next record, the batch is withdrawn. The next record then comes by a poll, which does that, and the fetcher offers
-    the batch again. `returned` counts the records. It is for one event loop; a call in another one is noticed when the
-    time ends.
+    the batch again. It is for one event loop; a call in another one is noticed when the time ends.
     """
 
-    __slots__ = ("_batch", "_clock", "_until", "returned")
+    __slots__ = ("_batch", "_clock", "_until", "last", "returned")
 
     def __init__(self) -> None:
         self._batch: OpenBatch | None = None
         self._clock: Callable[[], float] = time.monotonic
         self._until = -math.inf
         self.returned = 0
+        """How many records it has given."""
+        self.last: ConsumedRecord | None = None
+        """The record that was returned last, by this or by a poll; None when that was a list, or nothing yet."""
 
     def offer(self, batch: OpenBatch, clock: Callable[[], float], until: float) -> None:
         """Give records of this batch, which is open, while `clock` is before `until`."""
@@ -49,6 +51,7 @@ class AvailableRecords:
             return None
         record = batch.records.step()
         if record is not None:
+            self.last = record
             batch.offset = record.offset + 1
             self.returned += 1
         return record

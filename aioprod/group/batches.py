@@ -20,17 +20,24 @@ class Batches(Generic[BatchT]):
     """
 
     def __init__(
-        self, fetch: Callable[[int, float], Awaitable[BatchT]], max_records: object, max_wait_ms: object
+        self,
+        begin: Callable[[], None],
+        fetch: Callable[[int, float], Awaitable[BatchT]],
+        max_records: object,
+        max_wait_ms: object,
     ) -> None:
         if isinstance(max_records, bool) or not isinstance(max_records, int) or max_records < 1:
             raise ConfigError(f"max_records is {max_records!r:.60}: give the most records, an int from 1 on.")
         if isinstance(max_wait_ms, bool) or not isinstance(max_wait_ms, (int, float)) or not max_wait_ms >= 0:
             raise ConfigError(f"max_wait_ms is {max_wait_ms!r:.60}: give a time in ms, from 0 on.")
+        self._begin = begin
+        """Called when a loop begins."""
         self._fetch = fetch
         self._max_records = max_records
         self._max_wait_s = max_wait_ms / 1000
 
     def __aiter__(self) -> Self:
+        self._begin()
         return self
 
     def __anext__(self) -> Awaitable[BatchT]:

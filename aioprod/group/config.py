@@ -51,6 +51,24 @@ class MemberConfig(ReaderConfig):
         doc="Makes this a static member (KIP-345): one that restarts under the same id within `session.timeout.ms` "
         "gets its partitions back without a rebalance.",
     )
+    enable_auto_commit: bool = boolean(
+        False,
+        importance=MEDIUM,
+        doc="Whether the member commits in the background what the application has finished: the records that it has "
+        "polled past. Java's consumer does so by default.",
+    )
+    auto_commit_interval_ms: int = integer(
+        5_000,
+        at_least=1,
+        importance=LOW,
+        doc="The time between two commits in the background; one more is made before partitions are revoked.",
+    )
+    close_timeout_ms: int = integer(
+        30_000,
+        importance=MEDIUM,
+        doc="The time that `close()` and the end of `async with` take at most. Half of it is for a record that another "
+        "task works on.",
+    )
     client_rack: str = text(
         "",
         importance=LOW,

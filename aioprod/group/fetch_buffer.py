@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from aioprod.group.open_batch import OpenBatch
 from aioprod.reader.fetching import FetchedBatch
@@ -20,6 +20,8 @@ class FetchBuffer:
         self.paused: set[TopicPartition] = set()
         self.ready = 0
         """How many gathered records are of partitions that are not paused."""
+        self.taken: Mapping[TopicPartition, int] = {}
+        """The first offsets of the records that were taken last."""
         self.gathering: list[OpenBatch] = []
         """The batches whose records are rows of Arrow that were not returned yet, in their order; the current one may
         be the last of them."""
@@ -111,6 +113,12 @@ class FetchBuffer:
         self._paused_batches[:0] = given
         self.current = None
 
+    def take_rows(self) -> None:
+        """The rows of Arrow that were gathered are returned."""
+        if self.gathering:
+            self.taken = {one.tp: one.offset for one in reversed(self.gathering)}
+            self.gathering.clear()
+
     # --- records gathered for a list
 
     @property
@@ -133,13 +141,17 @@ class FetchBuffer:
     def take(self, max_records: int) -> list[ConsumedRecord]:
         """Remove and return up to `max_records` gathered records, partition by partition."""
         taken: list[ConsumedRecord] = []
+        first_offsets: dict[TopicPartition, int] = {}
         for tp in [tp for tp in self._gathered if tp not in self.paused]:
             records = self._gathered[tp]
             room = max_records - len(taken)
+            if room:
+                first_offsets[tp] = records[0].offset
             if len(records) <= room:
                 taken += records
                 del self._gathered[tp]
             else:
                 taken += [records.popleft() for _ in range(room)]
         self.ready -= len(taken)
+        self.taken = first_offsets
         return taken

@@ -23,6 +23,7 @@ from aioprod.group.fetch_buffer import FetchBuffer
 from aioprod.group.fetch_positions import FetchPositions
 from aioprod.group.offsets import reset_time
 from aioprod.group.open_batch import OpenBatch
+from aioprod.group.unfinished import Unfinished
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.reader.config import ReaderConfig, isolation_level
 from aioprod.reader.deserializing import Deserializers
@@ -63,6 +64,7 @@ class Fetcher:
         value_deserializer: Any = None,
     ) -> None:
         self.available = AvailableRecords()
+        self.unfinished = Unfinished(self.available)
         self.bytes_fetched = self.responses = 0
         self._returned = 0
         self._session = session
@@ -203,6 +205,7 @@ class Fetcher:
             self._is_interrupted = False
         else:
             self._returned += 1
+            self.available.last = record
         return record
 
     async def next_list(self, max_records: int, max_wait_s: float) -> list[ConsumedRecord] | None:
@@ -239,6 +242,7 @@ class Fetcher:
                 timer.cancel()
         self._gathered_at, self._is_due = None, False
         records = buffer.take(max_records)
+        self.unfinished.returned(buffer.taken)
         self._returned += len(records)
         return records
 
@@ -277,6 +281,7 @@ class Fetcher:
             self._buffer.put_back()
         self._gathered_at, self._is_due = None, False
         found = arrow.take()
+        self.unfinished.returned(self._buffer.taken)
         self._returned += found.num_rows
         return found
 

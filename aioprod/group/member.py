@@ -4,40 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import math
-import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from aioprod._short_reprs import shown_error
 from aioprod._words import counted
-from aioprod.calls.coordinator import Coordinator
 from aioprod.calls.session import Session
-from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UsageError
-from aioprod.group.assignment import AssignmentState, Callback, Callbacks
+from aioprod.errors import SerializationError, UsageError
+from aioprod.group.assignment import Callback, Callbacks
 from aioprod.group.background import BackgroundTask
 from aioprod.group.batches import Batches
-from aioprod.group.classic.membership import ClassicMembership
 from aioprod.group.config import MemberConfig
-from aioprod.group.explain import Explainer, WaitCause
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.foreign_calls import ForeignCallHints
-from aioprod.group.kip848.membership import ConsumerMembership
-from aioprod.group.membership import Membership, NotJoined
+from aioprod.group.membership import NotJoined
 from aioprod.group.meters import measured
 from aioprod.group.partition_calls import PartitionCalls
-from aioprod.group.pattern_subscription import PatternSubscription
-from aioprod.group.poll_gate import PollGate
-from aioprod.group.rebalance_log import RebalanceLog
-from aioprod.group.runner import Runner
-from aioprod.group.stall_monitor import StallMonitor
+from aioprod.group.parts import Parts, Subscription
+from aioprod.group.poll_timer import PollTimer
+from aioprod.group.unfinished import log_left_behind
 from aioprod.group.validation import (
     DEFAULT_ASSIGNORS,
     Subscribed,
     checked_assignors,
+    checked_commit,
     checked_group,
-    checked_offsets,
     checked_subscription,
+    place_of,
 )
 from aioprod.reader.arrow_rows import ARROW_ROWS, check_arrow
 from aioprod.reader.fetching import answer_size_max
@@ -53,9 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["Member"]
 
 ReturnT = TypeVar("ReturnT")
-
-_POLL_NOTED_S: Final = 0.1
-"""The poll timer is restarted once in that time, not with each record: that would wake the background task."""
 
 
 class Member(PartitionCalls, ForeignCallHints):
@@ -94,11 +84,12 @@ class Member(PartitionCalls, ForeignCallHints):
     ) -> None:
         self.config = MemberConfig.given(config, bootstrap_servers, options)
         self.group_id = checked_group(group_id)
-        self._pattern, self._topics = checked_subscription(topics)
-        self._assignors = checked_assignors(assignors, self.config)
+        pattern, names = checked_subscription(topics)
+        self._subscription = Subscription(
+            self.group_id, names, pattern, checked_assignors(assignors, self.config), auto_offset_reset
+        )
         self._session = Session(self.config, "member", metadata_max_idle_s=math.inf)
         self._reading = Session(self.config, "member", frame_size_max=answer_size_max(self.config))
-        self._auto_offset_reset = auto_offset_reset
         self._isolation = isolation
         self._fetcher = Fetcher(
             self._reading,
@@ -113,13 +104,17 @@ class Member(PartitionCalls, ForeignCallHints):
         self._background = BackgroundTask(self._fetcher)
         self._gate = self._background.gate
         self._callbacks = Callbacks(on_assigned, on_revoked, on_lost, self._background.raise_later)
-        self._polled_at = -math.inf
-        self._membership: Membership | None = None
-        self._assignment: AssignmentState | None = None
-        self._runner: Runner | None = None
-        self._explainer: Explainer | None = None
-        self._pattern_subscription: PatternSubscription | None = None
+        self._poll_timer = PollTimer(
+            self.group_id,
+            self._gate,
+            self._fetcher.unfinished,
+            self.config.max_poll_interval_ms / 1000,
+            self._session,
+        )
+        self._parts: Parts | None = None
         self._task: asyncio.Task[None] | None = None
+        self._closed: asyncio.Future[None] | None = None
+        """Done when `close` is; None before it is called."""
 
     def __repr__(self) -> str:
         owned = counted(len(self.assignment), "partition")
@@ -138,71 +133,65 @@ class Member(PartitionCalls, ForeignCallHints):
         except BaseException:
             await self._disconnect()
             raise
-        coordinator = Coordinator(self._session.client, "group", self.group_id)
-        self._membership = self._new_membership()
-        self._assignment = AssignmentState(
-            self._fetcher,
-            coordinator,
+        self._parts = Parts(
+            self._subscription,
+            self.config,
             self._session,
+            self._reading,
+            self._fetcher,
             self._callbacks,
-            self._auto_offset_reset,
+            self._background,
+            self._poll_timer,
             self._metrics,
-            RebalanceLog(self.group_id, self._session.clock),
         )
-        self._explainer = Explainer(
-            self._membership, coordinator, self._assignment, self._fetcher, self._session, self._reading
-        )
-        stall_monitor = StallMonitor(self.group_id, _causes_of(self._explainer, self._gate), self._session.clock)
-        self._runner = Runner(
-            self._membership, coordinator, self._session, self._gate, self._assignment, stall_monitor, self._topics
-        )
-        self._pattern_subscription = PatternSubscription(
-            self._session, self.config, self._pattern, self._runner.subscribe
-        )
-        self._task = asyncio.create_task(
-            self._background.run(self._runner, self._pattern_subscription), name=f"aioprod member of {self.group_id}"
-        )
+        self._task = asyncio.create_task(self._parts.run(), name=f"aioprod member of {self.group_id}")
 
-    def _new_membership(self) -> Membership:
-        session, config, topics = self._session, self.config, self._topics
-        if config.group_protocol == "classic":
-            return ClassicMembership(self.group_id, topics, self._assignors, config, session.backoff_s, session.clock())
-        metadata = session.client.metadata
-        return ConsumerMembership(
-            self.group_id,
-            topics,
-            str(uuid.uuid4()),
-            config,
-            lambda name: metadata.cluster.topic_id(name),
-            session.backoff_s,
-            session.clock(),
-        )
+    async def close(self, timeout: float | None = None) -> None:
+        """Return no more records, wait for the one in hand, revoke all partitions (`on_revoked`), and leave the group.
 
-    async def close(self, timeout: float = 30.0) -> None:
-        """Revoke all partitions (`on_revoked`), leave the group, and end the iterator; a static member does not leave.
-
-        Takes up to `timeout` seconds, after which the coordinator drops the member when its session times out. A second
-        call does nothing. Raises what a callback raised.
+        A record or list that another task works on gets up to half of `timeout` seconds, by default of
+        `close.timeout.ms`, until that task polls again, which ends its loop. When the time is over the coordinator
+        drops the member as soon as its session times out. A static member does not leave. A second call waits for the
+        first one. Raises what a callback raised.
         """
         self._session.check_loop()
         if self._gate.is_in_callback:
             raise UsageError("close() was called by a callback of this member.", hint="Call it from another task.")
-        self._background.close()
-        task, self._task = self._task, None
-        if task is not None and self._membership is not None and self._runner is not None:
-            try:
-                # During a rebalance the member leaves after its end, so that its last commit is accepted; the second
-                # call leaves at once.
-                for _ in range(2):
-                    self._membership.leave(self._session.clock())
-                    self._runner.wake()
-                    await asyncio.wait([task], timeout=timeout / 2)
-            finally:
+        timeout_s = self.config.close_timeout_ms / 1000 if timeout is None else timeout
+        if self._closed is not None:
+            self._gate.polls_no_more()
+            await asyncio.wait([self._closed], timeout=timeout_s)
+            return
+        self._closed = asyncio.get_running_loop().create_future()
+        try:
+            await self._leave(timeout_s)
+        finally:
+            self._closed.set_result(None)
+        if self._background.errors:
+            raise self._background.errors.popleft()
+
+    async def _leave(self, timeout_s: float) -> None:
+        deadline = self._session.clock() + timeout_s
+        self._background.end_polls()
+        task, parts = self._task, self._parts
+        try:
+            if task is None or parts is None:
+                return
+            await self._gate.until_finished(timeout_s / 2)
+            self._task = None
+            self._background.close()
+            # During a rebalance the member leaves after its end, so that its last commit is accepted; the second call
+            # leaves at once.
+            for share in (2, 1):
+                parts.membership.leave(self._session.clock())
+                parts.runner.wake()
+                await asyncio.wait([task], timeout=max(0.0, deadline - self._session.clock()) / share)
+        finally:
+            self._task = None
+            if task is not None:
                 task.cancel()
                 await asyncio.wait([task])
                 await self._disconnect()
-        if self._background.errors:
-            raise self._background.errors.popleft()
 
     async def _disconnect(self) -> None:
         await _disconnected(self._fetcher, self._reading, self._session)
@@ -228,7 +217,13 @@ class Member(PartitionCalls, ForeignCallHints):
                 raise outcome
 
     def __aiter__(self) -> Self:
+        self._begin_loop()
         return self
+
+    def _begin_loop(self) -> None:
+        left = self._fetcher.unfinished.loop_begins(self.positions)
+        if left and self.config.enable_auto_commit:
+            log_left_behind(self.group_id, left)
 
     async def __anext__(self) -> ConsumedRecord:
         """The next record of any partition; waits until there is one. A call that is cancelled loses nothing.
@@ -243,7 +238,7 @@ class Member(PartitionCalls, ForeignCallHints):
         # Most records are decoded with the one before. What `_poll` checks besides is noticed when the fetcher's slice
         # ends, after milliseconds.
         if self._gate.is_quiet and not self._background.errors:
-            self._fetcher.offer(self._polled_at + _POLL_NOTED_S)
+            self._fetcher.offer(self._poll_timer.until)
         return record
 
     def batches(self, max_records: int = 500, max_wait_ms: float = 500.0) -> Batches[list[ConsumedRecord]]:
@@ -258,7 +253,7 @@ class Member(PartitionCalls, ForeignCallHints):
         between two lists only. A call that is cancelled loses nothing: its records come with the
         next one, or one by one. Raises ConfigError at once, and while iterating what `__anext__` raises.
         """
-        return Batches(self._next_list, max_records, max_wait_ms)
+        return Batches(self._begin_loop, self._next_list, max_records, max_wait_ms)
 
     def _next_list(self, max_records: int, max_wait_s: float) -> Coroutine[Any, Any, list[ConsumedRecord]]:
         return self._poll(lambda: self._fetcher.next_list(max_records, max_wait_s))
@@ -273,7 +268,7 @@ class Member(PartitionCalls, ForeignCallHints):
         headers. Raises UsageError at once for a member with deserializers, or without pyarrow.
         """
         check_arrow("max_records", max_records, is_plain=self._fetcher.is_plain)
-        return Batches(self._next_arrow, max_records, max_wait_ms)
+        return Batches(self._begin_loop, self._next_arrow, max_records, max_wait_ms)
 
     def _next_arrow(self, max_records: int, max_wait_s: float) -> Coroutine[Any, Any, pa.RecordBatch]:
         return self._poll(lambda: self._fetcher.next_arrow(max_records, max_wait_s))
@@ -290,16 +285,19 @@ class Member(PartitionCalls, ForeignCallHints):
                 if gate.is_closed:
                     await gate.wait_until_open()
                 if self._background.errors or self._background.is_closing:
-                    self._end()
+                    self._background.raise_error()
                 found = await fetch()
             # The time of max.poll.interval.ms starts when the record is returned, however long the poll took.
             self._note_poll()
             return found
+        except SerializationError as error:
+            self._fetcher.unfinished.failed(error)
+            raise
         finally:
             gate.end_poll(has_record=found is not None)
 
     def _check_can_poll(self) -> None:
-        if self._runner is None:
+        if self._parts is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
         self._session.check_loop()
         if self._gate.is_in_callback:
@@ -309,20 +307,9 @@ class Member(PartitionCalls, ForeignCallHints):
 
     def _note_poll(self) -> None:
         now = self._session.clock()
-        if now - self._polled_at >= _POLL_NOTED_S and self._membership is not None and self._runner is not None:
-            self._polled_at = now
-            self._membership.polled(now)
-            self._runner.wake()
-
-    def _end(self) -> None:
-        if self._background.errors:
-            raise self._background.errors.popleft()
-        if isinstance(self._background.failure, AioprodError):
-            raise self._background.failure.again() from self._background.failure.__cause__
-        if self._background.failure is not None:
-            reason = shown_error(self._background.failure)
-            raise AioprodError(f"The member has failed: {reason}.") from self._background.failure
-        raise StopAsyncIteration
+        if self._poll_timer.note(now) and self._parts is not None:
+            self._parts.membership.polled(now)
+            self._parts.runner.wake()
 
     # --- state
 
@@ -332,13 +319,13 @@ class Member(PartitionCalls, ForeignCallHints):
         The same is logged when there was no progress for some seconds. Raises UsageError outside of the event loop in
         which the member was started.
         """
-        if self._explainer is None or self._runner is None:
+        if self._parts is None:
             return f"The member of group {self.group_id!r} is not started."
         if self._background.failure is not None:
             return f"The member of group {self.group_id!r} has failed: {self._background.failure}"
         if self._task is None:
             return f"The member of group {self.group_id!r} is closed."
-        return self._explainer.explain(self._runner.topics, is_polling=self._gate.is_polling)
+        return self._parts.explainer.explain(self._parts.runner.topics, is_polling=self._gate.is_polling)
 
     @property
     def group_metadata(self) -> GroupMetadata:
@@ -348,72 +335,54 @@ class Member(PartitionCalls, ForeignCallHints):
         another member after that, the coordinator fences this one (KIP-447). The producer raises UsageError for a
         member that has not joined.
         """
-        known = GroupMetadata(self.group_id) if self._membership is None else self._membership.metadata
+        known = GroupMetadata(self.group_id) if self._parts is None else self._parts.membership.metadata
         return known if known.generation_id >= 0 else NotJoined(*known)
 
     # --- committing
 
-    async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
-        """Commit the positions that are not committed yet, or `offsets`: those of the next records to read.
+    async def commit(
+        self,
+        offsets: ConsumedRecord | Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit what was returned, this record and those before it, or offsets: those of the next records to read.
 
-        During a rebalance it waits for the end of that. Raises BrokerError when the member does not own the partitions
-        any more: their new owner reads again what was read since the last commit. Further RequestTimedOutError after
-        `default.api.timeout.ms`, AuthorizationError, ConfigError and UsageError.
+        In a callback, and so also while the member is closed, it leaves out what the application has not finished: the
+        record or list that it has polled last. During a rebalance it waits for the end of that. Raises BrokerError when
+        the member does not own the partitions any more: their new owner reads again what was read since the last
+        commit. Further RequestTimedOutError after `timeout` seconds, by default `default.api.timeout.ms`,
+        AuthorizationError, ConfigError and UsageError.
         """
-        assignment, membership, runner = self._running()
-        to_commit = assignment.uncommitted if offsets is None else checked_offsets(offsets)
-        owned = self.assignment.intersection(to_commit)
-        deadline = self._session.clock() + self._session.timeout_s
-        while to_commit:
-            while membership.is_rebalancing and membership.metadata.generation_id >= 0:
-                await self._wait_for_rebalance(runner, deadline)
-            metadata = membership.metadata
-            if metadata.generation_id < 0 or not owned <= self.assignment:
-                raise self._not_owner(owned - self.assignment)
-            try:
-                await assignment.commit(metadata, to_commit, deadline)
-                return
-            except BrokerError as error:
-                is_outdated = error.code == ErrorCode.STALE_MEMBER_EPOCH and metadata != membership.metadata
-                is_retriable = error.code == ErrorCode.REBALANCE_IN_PROGRESS or is_outdated
-                if not is_retriable or self._session.clock() >= deadline:
-                    raise
-            await asyncio.sleep(self._session.backoff_s(0))
+        commits = self._running().commits
+        timeout_s = self._session.timeout_s if timeout is None else timeout
+        await commits.commit(None if offsets is None else checked_commit(offsets), timeout_s)
 
-    async def _wait_for_rebalance(self, runner: Runner, deadline: float) -> None:
-        left_s = deadline - self._session.clock()
-        if left_s <= 0.0:
-            raise RequestTimedOutError(f"The rebalance of group {self.group_id!r} did not end in time to commit.")
-        if self._background.failure is not None:
-            self._end()
-        await runner.wait_for_progress(left_s)
+    def skip(self, what: ConsumedRecord | SerializationError) -> None:
+        """Continue behind this record, or behind the one that could not be deserialized: it counts as finished.
 
-    def _not_owner(self, revoked: frozenset[TopicPartition]) -> BrokerError:
-        some = f", which does not own {min(revoked)} any more" if revoked else ""
-        return BrokerError(
-            f"Nothing was committed: this consumer is not a member of group {self.group_id!r} now{some}.",
-            code=ErrorCode.UNKNOWN_MEMBER_ID,
-            hint="The new owner of the partitions reads again what was read since the last commit: undo what was done "
-            "since then if it counts twice, and continue to read.",
-        )
+        Raises UsageError for a record of a partition that the member does not own.
+        """
+        tp, offset = place_of(what)
+        (tp,) = self._owned(tp)
+        self._running().assignment.skip(tp, offset + 1)
 
     def subscribe(self, topics: Subscribed) -> None:
         """Replace the subscription; raises ConfigError and InvalidTopicError.
 
         With a pattern the topics before stay subscribed until it is known which ones match.
         """
-        _, _, runner = self._running()
+        parts = self._running()
         pattern, names = checked_subscription(topics)
-        assert self._pattern_subscription is not None
-        self._pattern_subscription.set_pattern(pattern)
+        parts.pattern_subscription.set_pattern(pattern)
         if pattern is None:
-            runner.subscribe(names)
+            parts.runner.subscribe(names)
 
-    def _running(self) -> tuple[AssignmentState, Membership, Runner]:
-        if self._assignment is None or self._membership is None or self._runner is None:
+    def _running(self) -> Parts:
+        if self._parts is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
         _ = self._session.client
-        return self._assignment, self._membership, self._runner
+        return self._parts
 
 
 async def _disconnected(fetcher: Fetcher, *sessions: Session) -> None:
@@ -427,8 +396,3 @@ async def _ended(task: asyncio.Task[None], fetcher: Fetcher, *sessions: Session)
     task.cancel()
     await asyncio.wait([task])
     await _disconnected(fetcher, *sessions)
-
-
-def _causes_of(explainer: Explainer, gate: PollGate) -> Callable[[frozenset[str]], list[WaitCause]]:
-    """The causes for the stall monitor; without a reference to the member, see `BackgroundTask`."""
-    return lambda topics: explainer.causes(topics, is_polling=gate.is_polling)

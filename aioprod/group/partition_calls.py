@@ -14,11 +14,9 @@ from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of
 from aioprod.types import OffsetAndMetadata, Timestamp, TopicPartition
 
 if TYPE_CHECKING:
-    from aioprod.group.assignment import AssignmentState
     from aioprod.group.fetcher import Fetcher
-    from aioprod.group.membership import Membership
     from aioprod.group.meters import MemberMetrics
-    from aioprod.group.runner import Runner
+    from aioprod.group.parts import Parts
     from aioprod.metrics import Family
 
 __all__ = ["PartitionCalls"]
@@ -35,13 +33,13 @@ class PartitionCalls(Started):
     owns. A partition that is assigned to another member loses its pause.
     """
 
-    _assignment: AssignmentState | None
+    _parts: Parts | None
     _fetcher: Fetcher
     _isolation: str
     _metrics: MemberMetrics
     _reading: Session
 
-    def _running(self) -> tuple[AssignmentState, Membership, Runner]:
+    def _running(self) -> Parts:
         """Raises UsageError before `start()` and after `close()`."""
         raise NotImplementedError
 
@@ -50,12 +48,12 @@ class PartitionCalls(Started):
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are assigned to it now."""
-        return frozenset() if self._assignment is None else self._assignment.partitions
+        return frozenset() if self._parts is None else self._parts.assignment.partitions
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset of each assigned partition, after the last record that was returned, where it is known."""
-        return {} if self._assignment is None else self._assignment.positions
+        return {} if self._parts is None else self._parts.assignment.positions
 
     def lag(self) -> dict[TopicPartition, int | None]:
         """The lag of each assigned partition in offsets, without a request.
@@ -89,7 +87,7 @@ class PartitionCalls(Started):
 
         Raises BrokerError, AuthorizationError, RequestTimedOutError after `default.api.timeout.ms`.
         """
-        assignment, _, _ = self._running()
+        assignment = self._running().assignment
         return await assignment.committed(self._requested(partitions))
 
     async def beginning_offsets(self, partitions: Partitions | None = None) -> dict[TopicPartition, int]:
@@ -126,19 +124,19 @@ class PartitionCalls(Started):
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Continue to read a partition at an offset; raises UsageError for one that the member does not own."""
-        assignment, _, _ = self._running()
+        assignment = self._running().assignment
         ((partition, target),) = checked_offsets({tp: offset}).items()
         self._owned([partition])
         assignment.seek({partition: target.offset})
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
         """Continue to read at the start of the log; it is looked up after this call, as in Java."""
-        assignment, _, _ = self._running()
+        assignment = self._running().assignment
         assignment.seek(dict.fromkeys(self._owned(partitions), EARLIEST))
 
     def seek_to_end(self, partitions: Partitions | None = None) -> None:
         """Continue to read at the end of the log; it is looked up after this call."""
-        assignment, _, _ = self._running()
+        assignment = self._running().assignment
         assignment.seek(dict.fromkeys(self._owned(partitions), LATEST))
 
     async def seek_to_time(self, at: Timestamp, partitions: Partitions | None = None) -> None:
@@ -147,7 +145,7 @@ class PartitionCalls(Started):
         Times and errors are those of `offsets_for_times`; partitions that are revoked while the offsets are looked up
         are left out.
         """
-        assignment, _, _ = self._running()
+        assignment = self._running().assignment
         found = await self.offsets_for_times(dict.fromkeys(self._owned(partitions), at))
         offsets = {tp: LATEST if offset is None else offset for tp, offset in found.items()}
         assignment.seek({tp: offset for tp, offset in offsets.items() if tp in assignment.readable})
@@ -156,7 +154,7 @@ class PartitionCalls(Started):
         """Seek to the committed offsets: records since the last commit come again, as they have to after an aborted
         transaction. Raises BrokerError, AuthorizationError, and RequestTimedOutError after `default.api.timeout.ms`:
         then nothing has changed."""
-        assignment, _, _ = self._running()
+        assignment = self._running().assignment
         await assignment.rewind()
 
     # --- pause
@@ -180,7 +178,7 @@ class PartitionCalls(Started):
         return self._fetcher.paused
 
     def _owned(self, partitions: Partitions | None) -> tuple[TopicPartition, ...]:
-        assignment, _, _ = self._running()
+        assignment = self._running().assignment
         if partitions is None:
             return tuple(sorted(assignment.readable))
         checked = checked_partitions(partitions)

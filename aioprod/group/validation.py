@@ -8,19 +8,21 @@ from typing import Any, Final, TypeAlias
 
 from aioprod.calls.session import check_topic_name
 from aioprod.config import instantiate
-from aioprod.errors import ConfigError
+from aioprod.errors import ConfigError, SerializationError
 from aioprod.group.assignors import Assignor
 from aioprod.group.config import MemberConfig
-from aioprod.types import OffsetAndMetadata, TopicPartition
+from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = [
     "DEFAULT_ASSIGNORS",
     "Subscribed",
     "checked_assignors",
+    "checked_commit",
     "checked_group",
     "checked_offsets",
     "checked_partitions",
     "checked_subscription",
+    "place_of",
 ]
 
 Subscribed: TypeAlias = str | Iterable[str] | re.Pattern[str]
@@ -82,8 +84,26 @@ def checked_assignors(given: object, config: MemberConfig) -> tuple[Assignor, ..
 def checked_offsets(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
     """Offsets to commit as `OffsetAndMetadata`; raises ConfigError and InvalidTopicError."""
     if not isinstance(offsets, Mapping):
-        raise ConfigError(f"offsets is {offsets!r:.60}: give a mapping from TopicPartition to the next offset.")
+        raise ConfigError(
+            f"offsets is {offsets!r:.60}: give a record, or a mapping from TopicPartition to the next offset."
+        )
     return {_checked_partition(tp): _checked_offset(tp, given) for tp, given in offsets.items()}
+
+
+def checked_commit(given: ConsumedRecord | Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What to commit, from a record or from offsets; raises what `checked_offsets` raises."""
+    if isinstance(given, ConsumedRecord):
+        return {TopicPartition(given.topic, given.partition): OffsetAndMetadata(given.offset + 1)}
+    return checked_offsets(given)
+
+
+def place_of(given: ConsumedRecord | SerializationError) -> tuple[TopicPartition, int]:
+    """The partition and offset of a record, or of the one that could not be deserialized; raises ConfigError."""
+    if isinstance(given, ConsumedRecord):
+        return TopicPartition(given.topic, given.partition), given.offset
+    if isinstance(given, SerializationError) and given.record is not None:
+        return TopicPartition(given.record.topic, given.record.partition), given.record.offset
+    raise ConfigError(f"{given!r:.60} is nothing to skip: give a record, or the SerializationError of one.")
 
 
 def checked_partitions(partitions: TopicPartition | Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:

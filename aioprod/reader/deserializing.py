@@ -35,11 +35,11 @@ class Deserializers:
             )
         except SerializationError as error:
             topic, partition, offset = record.topic, record.partition, record.offset
-            where = f"To leave it out, continue at offset {offset + 1}."
+            where = f"To leave it out, continue at offset {offset + 1}: a member does so by `member.skip(error)`."
             # A kind of its own says that something else failed than the record.
             hint = f"{error.hint} {where}" if error.hint and type(error) is SerializationError else error.hint or where
             placed = error.restated(f"Offset {offset} of partition {partition}: {error.message}", hint=hint)
-            placed.topic, placed.partition, placed.offset = topic, partition, offset
+            placed.topic, placed.partition, placed.offset, placed.record = topic, partition, offset, record
             raise placed from error
 
     def close(self) -> None:

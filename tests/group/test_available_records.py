@@ -130,7 +130,7 @@ async def test_records_that_need_a_deserializer_are_not_available() -> None:
 async def test_whatever_the_gate_has_to_do_comes_first(event: str) -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         await opened(brokers, fetcher)
-        gate = PollGate(fetcher.interrupt, fetcher.available)
+        gate = PollGate(fetcher.interrupt, fetcher.available, fetcher.unfinished)
         if event == "blocked":
             gate.block(True)
         elif event == "released":

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from aioprod.errors import AioprodError, ErrorCode, RequestTimedOutError
+from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError
 from aioprod.group import Member
 from aioprod.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -177,5 +177,30 @@ def test_topics_that_match_are_looked_for_once_in_the_age_of_metadata() -> None:
             fill(cluster.create_topic("later").partitions[0], 1)
             await asyncio.sleep(25.0)
             assert one.records[0] == 6
+
+    play(scene)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_work_that_takes_longer_than_the_poll_interval_is_logged_and_named(
+    protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(cluster: FakeCluster) -> None:
+        options: dict[str, Any] = {"group_protocol": protocol, "auto_offset_reset": "earliest"}
+        member = Member(cluster.bootstrap, group_id="g", topics=["t"], max_poll_interval_ms=10_000, **options)
+        keep_loop_time(member._session, member._reading)
+        async with member:
+            record = await anext(member)
+            await asyncio.sleep(9.0)
+            assert not caplog.records
+            await asyncio.sleep(20.0)
+            (line,) = [one.message for one in caplog.records if one.levelname == "WARNING"]
+            place = f"with offset 0 of t-{record.partition} in hand"
+            assert re.search(rf"has not polled for 10\.\d s {place}: max\.poll\.interval\.ms=10000 is over", line)
+            with pytest.raises(BrokerError) as failure:
+                await member.commit()
+            assert place in str(failure.value.__cause__)
+            await anext(member)
+            await member.commit()
 
     play(scene)

@@ -1,0 +1,105 @@
+"""The parts of a started member, built in the order in which they use each other."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aioprod.calls.coordinator import Coordinator
+from aioprod.calls.session import Session
+from aioprod.group.assignment import AssignmentState, Callbacks
+from aioprod.group.background import BackgroundTask
+from aioprod.group.background_commits import BackgroundCommits
+from aioprod.group.classic.membership import ClassicMembership
+from aioprod.group.commits import Commits
+from aioprod.group.config import MemberConfig
+from aioprod.group.explain import Explainer, WaitCause
+from aioprod.group.fetcher import Fetcher
+from aioprod.group.kip848.membership import ConsumerMembership
+from aioprod.group.membership import Membership
+from aioprod.group.meters import MemberMetrics
+from aioprod.group.pattern_subscription import PatternSubscription
+from aioprod.group.poll_gate import PollGate
+from aioprod.group.poll_timer import PollTimer
+from aioprod.group.rebalance_log import RebalanceLog
+from aioprod.group.runner import AssignmentHandler, Runner
+from aioprod.group.stall_monitor import StallMonitor
+
+if TYPE_CHECKING:
+    import re
+
+    from aioprod.group.assignors import Assignor
+
+__all__ = ["Parts", "Subscription"]
+
+
+class Subscription(NamedTuple):
+    """What a member reads, and in which group."""
+
+    group_id: str
+    topics: frozenset[str]
+    """Their names; empty with a pattern."""
+    pattern: re.Pattern[str] | None
+    assignors: tuple[Assignor, ...]
+    auto_offset_reset: str
+
+
+class Parts:
+    """What a member has from `start()` on. No part refers to the `Member`, so that a dropped one is noticed."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        config: MemberConfig,
+        session: Session,
+        reading: Session,
+        fetcher: Fetcher,
+        callbacks: Callbacks,
+        background: BackgroundTask,
+        poll_timer: PollTimer,
+        metrics: MemberMetrics,
+    ) -> None:
+        group_id, gate = subscription.group_id, background.gate
+        coordinator = Coordinator(session.client, "group", group_id)
+        self.membership = _membership(subscription, config, session)
+        log = RebalanceLog(group_id, session.clock)
+        reset = subscription.auto_offset_reset
+        self.assignment = AssignmentState(fetcher, coordinator, session, callbacks, reset, metrics, log)
+        self.explainer = Explainer(self.membership, coordinator, self.assignment, fetcher, session, reading)
+        stall_monitor = StallMonitor(group_id, _causes_of(self.explainer, gate), session.clock)
+        handler: AssignmentHandler = self.assignment
+        self._more: list[Callable[[], Coroutine[Any, Any, None]]] = [poll_timer.run]
+        """What the background task runs beside the runner."""
+        if config.enable_auto_commit:
+            interval_s = config.auto_commit_interval_ms / 1000
+            handler = commits = BackgroundCommits(group_id, session, self.membership, self.assignment, interval_s)
+            self._more.append(commits.run)
+        self.runner = Runner(self.membership, coordinator, session, gate, handler, stall_monitor, subscription.topics)
+        self.commits = Commits(group_id, session, self.membership, self.runner, self.assignment, background, poll_timer)
+        self.pattern_subscription = PatternSubscription(session, config, subscription.pattern, self.runner.subscribe)
+        self._background = background
+
+    async def run(self) -> None:
+        """Keep the member in its group until it has left."""
+        await self._background.run(self.runner, self.pattern_subscription, self._more)
+
+
+def _membership(subscription: Subscription, config: MemberConfig, session: Session) -> Membership:
+    group_id, topics, _, assignors, _ = subscription
+    if config.group_protocol == "classic":
+        return ClassicMembership(group_id, topics, assignors, config, session.backoff_s, session.clock())
+    metadata = session.client.metadata
+    return ConsumerMembership(
+        group_id,
+        topics,
+        str(uuid.uuid4()),
+        config,
+        lambda name: metadata.cluster.topic_id(name),
+        session.backoff_s,
+        session.clock(),
+    )
+
+
+def _causes_of(explainer: Explainer, gate: PollGate) -> Callable[[frozenset[str]], Sequence[WaitCause]]:
+    return lambda topics: explainer.causes(topics, is_polling=gate.is_polling)

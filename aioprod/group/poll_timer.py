@@ -1,0 +1,78 @@
+"""The time between two polls of an application, which `max.poll.interval.ms` limits."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Final
+
+from aioprod._logger import Logger
+from aioprod.calls.broker_errors import named
+from aioprod.calls.session import Session
+from aioprod.errors import AioprodError
+from aioprod.group.poll_gate import PollGate
+from aioprod.group.unfinished import Unfinished
+
+__all__ = ["PollTimer"]
+
+_logger = Logger("aioprod.group")
+
+_NOTED_S: Final = 0.1
+"""A poll is noted once in that time, not with each record: that would wake the background task."""
+_CHECK_S: Final = 1.0
+"""The longest time between two checks: a poll may be noted while the check sleeps."""
+
+
+class PollTimer:
+    """Knows when the application polled last, and logs once when it has taken longer than allowed."""
+
+    def __init__(
+        self, group_id: str, gate: PollGate, unfinished: Unfinished, interval_s: float, session: Session
+    ) -> None:
+        self.polled_at = -math.inf
+        """The time of the last poll, or of the end of the last one, to a tenth of a second."""
+        self.cause: AioprodError | None = None
+        """Says what took too long, from then until the next poll."""
+        self._group_id = group_id
+        self._gate = gate
+        self._unfinished = unfinished
+        self._interval_s = interval_s
+        self._session = session
+
+    @property
+    def until(self) -> float:
+        """When the next poll is to be noted."""
+        return self.polled_at + _NOTED_S
+
+    def note(self, now: float) -> bool:
+        """The application polls, or a poll ends; whether others are to note it, too."""
+        if now < self.until:
+            return False
+        self.polled_at = now
+        self.cause = None
+        return True
+
+    def age_s(self) -> float:
+        """How long the application has not polled: 0.0 while it waits for records."""
+        return self._session.clock() - self.polled_at if self._gate.is_processing else 0.0
+
+    async def run(self) -> None:
+        """Check until cancelled."""
+        logged_at = -math.inf
+        while True:
+            left_s = self._interval_s - self.age_s()
+            if left_s <= 0.0 and logged_at != self.polled_at:
+                logged_at = self.polled_at
+                self._log()
+            await asyncio.sleep(min(_CHECK_S, left_s) if left_s > 0.0 else _CHECK_S)
+
+    def _log(self) -> None:
+        tp, offset = next(iter(self._unfinished.in_hand.items()), (None, -1))
+        where = "" if tp is None else f" with offset {offset} of {named([tp])} in hand"
+        limit = f"max.poll.interval.ms={self._interval_s * 1000:.0f}"
+        self.cause = AioprodError(f"The application has not polled for {self.age_s():.1f} s{where}: {limit} is over.")
+        _logger.warning(
+            "Member of group %r: %s Its partitions go to other members; it rejoins at the next poll.",
+            self._group_id,
+            self.cause.message,
+        )

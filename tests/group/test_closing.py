@@ -1,0 +1,238 @@
+"""The end of a member: the order of its steps, and who waits for whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pytest
+
+from aioprod.group import Member
+from aioprod.messages import HeartbeatRequest, LeaveGroupRequest
+from aioprod.testing import FakeCluster
+from aioprod.testing.simulation import SimulatedLoop
+from aioprod.types import TopicPartition
+from tests.group.test_member import P0, PATIENCE_S, cluster, committed, new_member
+from tests.group.test_unfinished import PROTOCOLS, options_of
+from tests.support.sessions import keep_loop_time
+
+WORK_S: Final = 4.0
+
+
+class Worker:
+    """Works on each record for a while, and commits it."""
+
+    def __init__(self, brokers: FakeCluster, work_s: float = WORK_S, **options: Any) -> None:
+        given = {"auto_offset_reset": "earliest", "on_revoked": self._revoked, **options}
+        self.member = Member(brokers.bootstrap, group_id="g", topics=["t"], **given)
+        keep_loop_time(self.member._session, self.member._reading)
+        self.events: list[str] = []
+        self.at_work = asyncio.Event()
+        self.work_s = work_s
+
+    async def _revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        self.events.append("revoked")
+        await self.member.commit()
+
+    async def work(self) -> None:
+        """Until the loop ends."""
+        try:
+            async for record in self.member:
+                self.at_work.set()
+                await asyncio.sleep(self.work_s)
+                self.events.append(f"done {record.offset}")
+                await self.member.commit(record)
+        finally:
+            self.events.append("loop ended")
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Close the member."""
+        await self.member.close(timeout)
+        self.events.append("closed")
+
+
+def play(scene: Any, **options: Any) -> None:
+    """Play a scene in simulated time, with topic "t" of three records in one partition."""
+
+    async def run() -> None:
+        async with cluster(partitions=1, records=3) as brokers, asyncio.timeout(300):
+            await scene(brokers)
+
+    with SimulatedLoop(1) as loop:
+        loop.run(run())
+
+
+def now() -> float:
+    """The time of the loop."""
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_close_waits_for_the_record_in_work(protocol: str) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        worker = Worker(brokers, group_protocol=protocol)
+        async with worker.member:
+            task = asyncio.create_task(worker.work())
+            await worker.at_work.wait()
+            await worker.close()
+            await task
+        assert worker.events == ["done 0", "loop ended", "revoked", "closed"]
+        assert committed(brokers) == {P0: 1}
+
+    play(scene)
+
+
+def test_close_waits_for_half_of_its_time() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        worker = Worker(brokers, work_s=100.0)
+        async with worker.member:
+            task = asyncio.create_task(worker.work())
+            await worker.at_work.wait()
+            began = now()
+            await worker.close(20.0)
+            assert 10.0 <= now() - began < 11.0
+            assert worker.events == ["revoked", "closed"]
+            assert committed(brokers).get(P0, 0) == 0
+            task.cancel()
+            await asyncio.wait([task])
+
+    play(scene)
+
+
+def test_the_time_to_close_is_a_setting() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        worker = Worker(brokers, work_s=100.0, close_timeout_ms=8000)
+        async with worker.member:
+            task = asyncio.create_task(worker.work())
+            await worker.at_work.wait()
+            began = now()
+            await worker.close()
+            assert 4.0 <= now() - began < 5.0
+            task.cancel()
+            await asyncio.wait([task])
+
+    play(scene)
+
+
+def test_a_member_stays_in_its_group_while_close_waits() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        worker = Worker(brokers, work_s=12.0)
+        async with worker.member:
+            task = asyncio.create_task(worker.work())
+            await worker.at_work.wait()
+            heartbeats = len(brokers.seen_of(HeartbeatRequest))
+            closing = asyncio.create_task(worker.close())
+            await asyncio.sleep(10.0)
+            assert len(brokers.seen_of(HeartbeatRequest)) >= heartbeats + 2
+            assert not brokers.seen_of(LeaveGroupRequest)
+            await closing
+            await task
+        assert len(brokers.seen_of(LeaveGroupRequest)) == 1
+
+    play(scene)
+
+
+def test_a_second_close_waits_for_the_first() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        worker = Worker(brokers)
+        async with worker.member:
+            task = asyncio.create_task(worker.work())
+            await worker.at_work.wait()
+            closing = asyncio.create_task(worker.close())
+            await asyncio.sleep(0)
+        worker.events.append("block left")
+        assert worker.events[-4:] == ["loop ended", "revoked", "closed", "block left"]
+        await closing
+        await task
+
+    play(scene)
+
+
+def test_the_worker_itself_may_close() -> None:
+    """Nobody waits for a poll that does not come."""
+
+    async def scene(brokers: FakeCluster) -> None:
+        worker = Worker(brokers)
+        async with worker.member:
+            async for _ in worker.member:
+                began = now()
+                await worker.close()
+                assert now() - began < 1.0
+        assert worker.events == ["revoked", "closed"]
+        assert committed(brokers).get(P0, 0) == 0
+
+    play(scene)
+
+
+def test_a_worker_that_leaves_the_block_ends_the_wait_of_another_close() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        worker = Worker(brokers)
+
+        async def run() -> None:
+            async with worker.member:
+                async for _ in worker.member:
+                    worker.at_work.set()
+                    await asyncio.sleep(1.0)
+                    raise ValueError
+
+        task = asyncio.create_task(run())
+        await worker.at_work.wait()
+        began = now()
+        await worker.close()
+        assert now() - began < 2.0
+        with pytest.raises(ValueError):  # noqa: PT011  # it has no text
+            await task
+        assert committed(brokers).get(P0, 0) == 0
+
+    play(scene)
+
+
+def test_a_poll_that_waits_ends_at_once() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        worker = Worker(brokers, work_s=0.0)
+        async with worker.member:
+            task = asyncio.create_task(worker.work())
+            await asyncio.sleep(10.0)
+            began = now()
+            await worker.close()
+            await task
+            assert now() - began < 1.0
+        assert worker.events[-3:] == ["loop ended", "revoked", "closed"]
+        assert committed(brokers) == {P0: 3}
+
+    play(scene)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_rebalance_that_waits_for_the_record_does_not_delay_the_end(protocol: str) -> None:
+    async with cluster(partitions=2, records=3) as brokers, asyncio.timeout(PATIENCE_S):
+        one, other = (Member(brokers.bootstrap, group_id="g", topics=["t"], **options_of(protocol)) for _ in range(2))
+        at_work, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            async for record in one:
+                at_work.set()
+                await goes_on.wait()
+                await one.commit(record)
+
+        async with one:
+            task = asyncio.create_task(work())
+            await at_work.wait()
+            async with other:
+                polling = asyncio.ensure_future(anext(other))
+                await asyncio.sleep(0.2)
+                closing = asyncio.create_task(one.close())
+                await asyncio.sleep(0.05)
+                goes_on.set()
+                await closing
+                await task
+                await polling
+        assert sum(committed(brokers).values()) == 1
+
+
+async def test_a_member_that_was_never_started_is_closed() -> None:
+    async with cluster() as brokers:
+        member = new_member(brokers)
+        await member.close()
+        await member.close()
