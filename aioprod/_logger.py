@@ -26,7 +26,7 @@ class Logger(logging.LoggerAdapter[logging.Logger]):
         """Write a line; all other methods of a logger call this one."""
         try:
             if self.isEnabledFor(level):
-                self.logger.log(level, msg, *args, stacklevel=2, **kwargs)  # type: ignore[arg-type]  # exc_info
+                self.logger.log(level, msg, *args, **{"stacklevel": 2, **kwargs})  # type: ignore[arg-type]  # exc_info
         except BaseException as error:
             if raise_later(error):
                 return

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from aioprod._logger import Logger
 from aioprod._words import counted
 from aioprod.calls.session import Session
 from aioprod.errors import AioprodError
 from aioprod.group.assignment import AssignmentState
+from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.group.membership import Assign, Membership, Revoke
 
 __all__ = ["BackgroundCommits"]
-
-_logger = Logger("aioprod.group")
 
 
 class BackgroundCommits:
@@ -24,13 +22,13 @@ class BackgroundCommits:
 
     def __init__(
         self,
-        group_id: str,
+        log: MemberLog,
         session: Session,
         membership: Membership,
         assignment: AssignmentState,
         interval_s: float,
     ) -> None:
-        self._group_id = group_id
+        self._log = log
         self._session = session
         self._membership = membership
         self._assignment = assignment
@@ -65,9 +63,9 @@ class BackgroundCommits:
         try:
             await self._assignment.commit(metadata, offsets, self._session.clock() + self._session.timeout_s)
         except AioprodError as error:
-            _logger.warning(
-                "Member of group %r could not commit %s in the background: %s",
-                self._group_id,
+            self._log.warning(
+                "could not commit %s in the background: %s",
                 counted(len(offsets), "offset"),
                 error,
+                extra=place_fields(offsets),
             )

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import Final
 
 from aioprod._authorization_errors import Right, authorization_error
-from aioprod._logger import Logger
 from aioprod.errors import (
     AioprodError,
     BrokerConnectionError,
@@ -15,10 +14,9 @@ from aioprod.errors import (
     RequestTimedOutError,
     UnsupportedVersionError,
 )
+from aioprod.group.member_log import MemberLog
 
 __all__ = ["is_retriable", "log_retry", "member_error", "static_membership_error"]
-
-_logger = Logger("aioprod.group")
 
 _C: Final = ErrorCode
 _REASONS: Final = {
@@ -84,10 +82,10 @@ def static_membership_error(group_id: str) -> UnsupportedVersionError:
     )
 
 
-def log_retry(error: AioprodError, failures: int) -> None:
+def log_retry(log: MemberLog, error: AioprodError, failures: int) -> None:
     """Log that a member tries again after a code that does not say what is wrong; the first time as a warning."""
-    write = _logger.debug if failures else _logger.warning
-    write("%s It tries again.", error.message)
+    write = log.debug if failures else log.warning
+    write("tries again: %s", error.message)
 
 
 def is_retriable(error: AioprodError) -> bool:

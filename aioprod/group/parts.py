@@ -17,6 +17,7 @@ from aioprod.group.config import MemberConfig
 from aioprod.group.explain import Explainer, WaitCause
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.kip848.membership import ConsumerMembership
+from aioprod.group.member_log import MemberLog
 from aioprod.group.membership import Membership
 from aioprod.group.meters import MemberMetrics
 from aioprod.group.pattern_subscription import PatternSubscription
@@ -63,21 +64,24 @@ class Parts:
         group_id, gate = subscription.group_id, background.gate
         coordinator = Coordinator(session.client, "group", group_id)
         self.membership = _membership(subscription, config, session)
-        log = RebalanceLog(group_id, session.clock)
+        member_log = MemberLog(group_id, config.client_id)
+        log = RebalanceLog(member_log, session.clock)
         reset = subscription.auto_offset_reset
         self.assignment = AssignmentState(fetcher, coordinator, session, callbacks, reset, metrics, log)
         self.explainer = Explainer(self.membership, coordinator, self.assignment, fetcher, session, reading)
-        stall_monitor = StallMonitor(group_id, _causes_of(self.explainer, gate), session.clock)
+        stall_monitor = StallMonitor(member_log, _causes_of(self.explainer, gate), session.clock)
         handler: AssignmentHandler = self.assignment
         self._more: list[Callable[[], Coroutine[Any, Any, None]]] = [poll_timer.run]
         """What the background task runs beside the runner."""
         if config.enable_auto_commit:
             interval_s = config.auto_commit_interval_ms / 1000
-            handler = commits = BackgroundCommits(group_id, session, self.membership, self.assignment, interval_s)
+            handler = commits = BackgroundCommits(member_log, session, self.membership, self.assignment, interval_s)
             self._more.append(commits.run)
         self.runner = Runner(self.membership, coordinator, session, gate, handler, stall_monitor, subscription.topics)
         self.commits = Commits(group_id, session, self.membership, self.runner, self.assignment, background, poll_timer)
-        self.pattern_subscription = PatternSubscription(session, config, subscription.pattern, self.runner.subscribe)
+        self.pattern_subscription = PatternSubscription(
+            member_log, session, config, subscription.pattern, self.runner.subscribe
+        )
         self._background = background
 
     async def run(self) -> None:

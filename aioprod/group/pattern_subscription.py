@@ -7,16 +7,14 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 
-from aioprod._logger import Logger
 from aioprod.calls.any_broker import all_topics
 from aioprod.calls.session import Session
 from aioprod.cluster.names import topic_name_error
 from aioprod.errors import BrokerError, ErrorCode, RequestTimedOutError
 from aioprod.group.config import MemberConfig
+from aioprod.group.member_log import MemberLog
 
 __all__ = ["PatternSubscription"]
-
-_logger = Logger("aioprod.group")
 
 
 class PatternSubscription:
@@ -28,11 +26,13 @@ class PatternSubscription:
 
     def __init__(
         self,
+        log: MemberLog,
         session: Session,
         config: MemberConfig,
         pattern: re.Pattern[str] | None,
         on_change: Callable[[frozenset[str]], None],
     ) -> None:
+        self._log = log
         self._session = session
         self._excludes_internal = config.exclude_internal_topics
         self._every_s = config.metadata_max_age_ms / 1000
@@ -77,7 +77,7 @@ class PatternSubscription:
         except (RequestTimedOutError, BrokerError) as error:
             if isinstance(error, BrokerError) and not ErrorCode.is_unclear(error.code):
                 raise
-            _logger.warning("The topics that match %r are not known yet: %s", pattern.pattern, error.message)
+            self._log.warning("does not know yet which topics match %r: %s", pattern.pattern, error.message)
             await asyncio.sleep(self._session.backoff_s(0))
             return None
         found = frozenset(
@@ -89,5 +89,5 @@ class PatternSubscription:
             and not (topic.is_internal and self._excludes_internal)
         )
         if not found:
-            _logger.warning("No topic matches %r; topics are listed again in %g s.", pattern.pattern, self._every_s)
+            self._log.warning("finds no topic that matches %r; it looks again in %g s", pattern.pattern, self._every_s)
         return found

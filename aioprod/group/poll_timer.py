@@ -6,16 +6,14 @@ import asyncio
 import math
 from typing import Final
 
-from aioprod._logger import Logger
 from aioprod.calls.broker_errors import named
 from aioprod.calls.session import Session
 from aioprod.errors import AioprodError
+from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.group.poll_gate import PollGate
 from aioprod.group.unfinished import Unfinished
 
 __all__ = ["PollTimer"]
-
-_logger = Logger("aioprod.group")
 
 _NOTED_S: Final = 0.1
 """A poll is noted once in that time, not with each record: that would wake the background task."""
@@ -33,7 +31,7 @@ class PollTimer:
         """The time of the last poll, or of the end of the last one, to a tenth of a second."""
         self.cause: AioprodError | None = None
         """Says what took too long, from then until the next poll."""
-        self._group_id = group_id
+        self._logger = MemberLog(group_id, session.config.client_id)
         self._gate = gate
         self._unfinished = unfinished
         self._interval_s = interval_s
@@ -71,8 +69,8 @@ class PollTimer:
         where = "" if tp is None else f" with offset {offset} of {named([tp])} in hand"
         limit = f"max.poll.interval.ms={self._interval_s * 1000:.0f}"
         self.cause = AioprodError(f"The application has not polled for {self.age_s():.1f} s{where}: {limit} is over.")
-        _logger.warning(
-            "Member of group %r: %s Its partitions go to other members; it rejoins at the next poll.",
-            self._group_id,
+        self._logger.warning(
+            "leaves it until the next poll, and its partitions go to other members: %s",
             self.cause.message,
+            extra=place_fields([] if tp is None else [tp]),
         )

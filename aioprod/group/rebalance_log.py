@@ -8,45 +8,52 @@ from itertools import groupby
 from typing import Final
 
 from aioprod._log_rate_limit import LogRateLimit
-from aioprod._logger import Logger
+from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.types import TopicPartition
 
 __all__ = ["RebalanceLog", "partitions_in_words"]
-
-_logger = Logger("aioprod.group")
 
 _NAMED_MAX: Final = 20
 """How many partitions a line names."""
 
 
 class RebalanceLog:
-    """Writes to the logger `aioprod.group`. `clock` is in monotonic seconds. What is over the limit is DEBUG."""
+    """Writes to the log of a member. `clock` is in monotonic seconds. What is over the limit is DEBUG."""
 
-    def __init__(self, group_id: str, clock: Callable[[], float]) -> None:
-        self._group_id = group_id
+    def __init__(self, log: MemberLog, clock: Callable[[], float]) -> None:
+        self._log = log
         self._clock = clock
         self._limit = LogRateLimit()
 
     def assigned(self, partitions: Iterable[TopicPartition], owned: int) -> None:
         """The member was assigned these, and owns so many in all."""
-        named = partitions_in_words(partitions)
-        self._say(logging.INFO, f"is assigned {named}" if named else "is assigned nothing new", f", and owns {owned}")
+        some = frozenset(partitions)
+        if some:
+            self._say(logging.INFO, "is assigned", some, f", and owns {owned}")
+        else:
+            # As after most rebalances of a cooperative group.
+            self._log.debug("is assigned nothing new, and owns %d", owned)
 
     def revoked(self, partitions: Iterable[TopicPartition], *, is_lost: bool) -> None:
         """These were taken from the member; lost ones may have another owner already."""
-        named = partitions_in_words(partitions)
+        some = frozenset(partitions)
         if is_lost:
-            self._say(logging.WARNING, f"has lost {named}", ": another member may own them already")
+            self._say(logging.WARNING, "has lost", some, ": another member may own them already")
         else:
-            self._say(logging.INFO, f"has revoked {named}")
+            self._say(logging.INFO, "has revoked", some)
 
-    def _say(self, level: int, what: str, more: str = "") -> None:
+    def _say(self, level: int, what: str, partitions: frozenset[TopicPartition], more: str = "") -> None:
         line = self._limit.take(str(level), self._clock())
         if line.left_out:
-            _logger.info(
-                "%d more lines about rebalances of group %r are logged as DEBUG only", line.left_out, self._group_id
-            )
-        _logger.log(level if line.is_logged else logging.DEBUG, "Member of group %r %s%s", self._group_id, what, more)
+            self._log.info("has logged %d more lines about rebalances as DEBUG only", line.left_out)
+        self._log.log(
+            level if line.is_logged else logging.DEBUG,
+            "%s %s%s",
+            what,
+            partitions_in_words(partitions),
+            more,
+            extra=place_fields(partitions),
+        )
 
 
 def partitions_in_words(partitions: Iterable[TopicPartition]) -> str:

@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from aioprod._logger import Logger
 from aioprod.group.explain import WaitCause
+from aioprod.group.member_log import MemberLog
 
 __all__ = ["CHECK_INTERVAL_S", "REPEAT_S", "StallMonitor"]
-
-_logger = Logger("aioprod.group")
 
 CHECK_INTERVAL_S: Final = 5.0
 """The time between two checks."""
@@ -36,9 +34,9 @@ class StallMonitor:
     """
 
     def __init__(
-        self, group_id: str, causes: Callable[[frozenset[str]], Iterable[WaitCause]], clock: Callable[[], float]
+        self, log: MemberLog, causes: Callable[[frozenset[str]], Iterable[WaitCause]], clock: Callable[[], float]
     ) -> None:
-        self._group_id = group_id
+        self._log = log
         self._causes = causes
         self._clock = clock
         self._stalls: dict[str, _Stall] = {}
@@ -55,12 +53,7 @@ class StallMonitor:
         for subject in self._stalls.keys() - causes.keys():
             stall = self._stalls.pop(subject)
             if stall.logged_at > -math.inf:
-                _logger.info(
-                    "Member of group %r no longer waits for %s, after %.0f s",
-                    self._group_id,
-                    subject,
-                    now - stall.since,
-                )
+                self._log.info("no longer waits for %s, after %.0f s", subject, now - stall.since)
         for subject, cause in causes.items():
             stall = self._stalls.setdefault(subject, _Stall(now))
             lasted_s = now - stall.since
@@ -68,10 +61,4 @@ class StallMonitor:
             tolerance_s = CHECK_INTERVAL_S / 2
             if lasted_s >= cause.patience_s - tolerance_s and now >= stall.logged_at + REPEAT_S - tolerance_s:
                 stall.logged_at = now
-                _logger.warning(
-                    "Member of group %r has waited for %s for %.0f s: %s",
-                    self._group_id,
-                    subject,
-                    lasted_s,
-                    cause.explanation,
-                )
+                self._log.warning("has waited for %s for %.0f s: %s", subject, lasted_s, cause.explanation)

@@ -284,8 +284,8 @@ def test_members_whose_subscriptions_can_not_be_read_are_left_out(caplog: pytest
     driver.receives_join(leader="me", members=tuple(rows))
     assert driver.assigns(t=2) == {"me": (P0, P1)}
     (line,) = caplog.messages
-    assert line.startswith("Member 'a?' is assigned nothing: A member of the group sent an invalid Consumer")
-    assert line.endswith(" So are 1 more.")
+    assert line.startswith("Member of group 'g' assigns nothing to member 'a?': A member of the group sent")
+    assert line.endswith(" Nor to 1 more.")
 
 
 @pytest.mark.parametrize("fields", [{"generation_id": -1}, {"member_id": ""}])
@@ -396,8 +396,8 @@ def test_codes_that_do_not_say_what_is_wrong_end_no_member(
     assert driver.step() == Wait(math.inf)
     assert driver.member.owned == {P0}
     assert caplog.messages == [
-        f"A member of group 'g' could not {purpose}: "
-        f"the coordinator answered {ErrorCode.name_of(code)}. It tries again."
+        f"Member of group 'g' tries again: A member of group 'g' could not {purpose}: "
+        f"the coordinator answered {ErrorCode.name_of(code)}."
         for purpose in ("join the group", "get its assignment", "stay in the group")
     ]
 

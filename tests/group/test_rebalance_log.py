@@ -10,6 +10,7 @@ import pytest
 
 from aioprod import Member, TopicPartition
 from aioprod._log_rate_limit import LINES_MAX, WINDOW_S
+from aioprod.group.member_log import MemberLog
 from aioprod.group.rebalance_log import RebalanceLog, partitions_in_words
 from aioprod.testing import FakeCluster
 
@@ -27,23 +28,49 @@ def test_partitions_are_named_by_topic() -> None:
 def test_lines_are_limited(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger=LOGGER)
     now = 0.0
-    log = RebalanceLog("g", lambda: now)
+    log = RebalanceLog(MemberLog("g", ""), lambda: now)
     for index in range(LINES_MAX + 5):
         log.revoked([TopicPartition("a", index)], is_lost=False)
     assert len(caplog.messages) == LINES_MAX
     now = WINDOW_S
     log.assigned([TopicPartition("a", 0)], 1)
     assert caplog.messages[-2:] == [
-        "5 more lines about rebalances of group 'g' are logged as DEBUG only",
+        "Member of group 'g' has logged 5 more lines about rebalances as DEBUG only",
         "Member of group 'g' is assigned a [0], and owns 1",
     ]
 
 
 def test_lost_partitions_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    RebalanceLog("g", lambda: 0.0).revoked([TopicPartition("a", 1)], is_lost=True)
+    RebalanceLog(MemberLog("g", ""), lambda: 0.0).revoked([TopicPartition("a", 1)], is_lost=True)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage() == "Member of group 'g' has lost a [1]: another member may own them already"
+
+
+def test_a_line_names_the_client_and_has_fields(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger=LOGGER)
+    log = RebalanceLog(MemberLog("g%d", "till-1"), lambda: 0.0)
+    a1, a2, b0 = TopicPartition("a", 1), TopicPartition("a", 2), TopicPartition("b", 0)
+    log.assigned([a1], 1)
+    log.assigned([a2, a1], 3)
+    log.revoked([a1, b0], is_lost=False)
+    names = ("group", "client_id", "topic", "partition")
+    one, topic, several = ({name: vars(line)[name] for name in names if name in vars(line)} for line in caplog.records)
+    assert several == {"group": "g%d", "client_id": "till-1"}
+    assert topic == several | {"topic": "a"}
+    assert one == topic | {"partition": 1}
+    assert caplog.messages[0] == "Member 'till-1' of group 'g%d' is assigned a [1], and owns 1"
+    assert {line.funcName for line in caplog.records} == {"_say"}
+
+
+def test_nothing_new_is_debug(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger=LOGGER)
+    RebalanceLog(MemberLog("g", ""), lambda: 0.0).assigned([], 2)
+    (line,) = caplog.records
+    assert (line.levelname, line.getMessage()) == (
+        "DEBUG",
+        "Member of group 'g' is assigned nothing new, and owns 2",
+    )
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -13,6 +13,7 @@ import pytest
 from aioprod.errors import ErrorCode
 from aioprod.group import Member
 from aioprod.group.explain import PATIENCE_WITH_OTHERS_S, WaitCause
+from aioprod.group.member_log import MemberLog
 from aioprod.group.stall_monitor import CHECK_INTERVAL_S, REPEAT_S, StallMonitor
 from aioprod.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -237,7 +238,7 @@ async def test_explain_of_a_failed_member() -> None:
 
 def test_lasting_causes_are_logged_periodically_and_short_ones_never(log: Callable[[], Log]) -> None:
     causes: list[WaitCause] = []
-    monitor = StallMonitor("g", lambda topics: causes, lambda: 0.0)
+    monitor = StallMonitor(MemberLog("g", ""), lambda topics: causes, lambda: 0.0)
     monitor.check(frozenset({"t"}), 0.0)
     causes[:] = [WaitCause("a", "A."), WaitCause("b", "B.", 30.0)]
     monitor.check(frozenset({"t"}), 5.0)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from aioprod._logger import Logger
 from aioprod._short_reprs import printable, shown_error
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ProtocolError, UsageError
 from aioprod.group.assignors import Assignor, Subscription
 from aioprod.group.assignors.model import Assignment
+from aioprod.group.member_log import MemberLog
 from aioprod.group.membership import Compute, DescribeTopics
 from aioprod.group.subscription_codec import decode_subscription, encode_assignment
 from aioprod.messages import JoinGroupResponse
@@ -23,8 +23,6 @@ from aioprod.messages.join_group import JoinGroupResponseMember
 from aioprod.types import TopicPartition
 
 __all__ = ["Leader", "encoded_assignment", "group_assignment", "is_cooperative", "user_data_of"]
-
-_logger = Logger("aioprod.group")
 
 _LARGE: Final = 500
 """From so many members and partitions together on a thread does the work, as it takes some milliseconds."""
@@ -92,7 +90,7 @@ class Leader:
     Any client may join: a member whose subscription can't be decoded is assigned nothing.
     """
 
-    def __init__(self, assignor: Assignor, response: JoinGroupResponse) -> None:
+    def __init__(self, log: MemberLog, assignor: Assignor, response: JoinGroupResponse) -> None:
         self.assignment: Mapping[str, bytes] = {}
         """The encoded partitions of each member, once it `is_done`."""
         self.counts: Mapping[str, int] = {}
@@ -100,6 +98,7 @@ class Leader:
         self.error: AioprodError | None = None
         """Why there is no assignment: the assignor has failed."""
         self.is_done = False
+        self._log = log
         self._assignor = assignor
         self._skips_assignment = response.skip_assignment
         self._members: Mapping[str, Subscription] = {}
@@ -126,10 +125,10 @@ class Leader:
             try:
                 members[one.member_id] = decode_subscription(one.metadata, one.group_instance_id)
             except ProtocolError as error:
-                left_out.append(f"{printable(one.member_id)!r} is assigned nothing: {error.message}")
+                left_out.append(f"{printable(one.member_id)!r}: {error.message}")
         if left_out:
-            more = f" So are {len(left_out) - 1} more." if len(left_out) > 1 else ""
-            _logger.warning("Member %s%s", left_out[0], more)
+            more = f" Nor to {len(left_out) - 1} more." if len(left_out) > 1 else ""
+            self._log.warning("assigns nothing to member %s%s", left_out[0], more)
         return partial(self._subscribed, members)
 
     def _subscribed(self, members: Mapping[str, Subscription]) -> None:

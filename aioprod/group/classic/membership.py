@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from aioprod._logger import Logger
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError
 from aioprod.group.assignors import Assignor
@@ -27,6 +26,7 @@ from aioprod.group.classic.requests import PROTOCOL_TYPE, heartbeat_request, joi
 from aioprod.group.classic.states import TRANSITIONS, Event, Meaning, State, Subject, meaning_of
 from aioprod.group.config import MemberConfig
 from aioprod.group.errors import is_retriable, log_retry, member_error
+from aioprod.group.member_log import MemberLog
 from aioprod.group.membership import Assign, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
 from aioprod.group.subscription_codec import decode_assignment
 from aioprod.messages import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
@@ -35,8 +35,6 @@ from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import Request, Response
 
 __all__ = ["ClassicMembership"]
-
-_logger = Logger("aioprod.group")
 
 _JOIN_GRACE_S: Final = 5.0
 """The time that the response to JoinGroup may take beyond the rebalance timeout, as in Java."""
@@ -76,6 +74,7 @@ class ClassicMembership:
         self._topics = topics
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._config = config
+        self._log = MemberLog(group_id, config.client_id)
         self._backoff = backoff
         self._member_id = ""
         self._generation = -1
@@ -276,7 +275,7 @@ class ClassicMembership:
             self._failures = 0
             self._owned_at_join = self.owned
             if response.leader == response.member_id:
-                self._leader = Leader(self._assignor, response)
+                self._leader = Leader(self._log, self._assignor, response)
                 self._move(Event.JOINED_AS_LEADER)
                 self._after_leading()
             else:
@@ -313,9 +312,7 @@ class ClassicMembership:
                 self._assigned = decode_assignment(response.assignment)
             except ProtocolError as error:
                 # Any client that joins may be the leader, so it ends no member.
-                _logger.warning(
-                    "Member of group %r is assigned nothing: %s It joins again.", self._group_id, error.message
-                )
+                self._log.warning("is assigned nothing: %s It joins again.", error.message)
                 self._assigned, self._needs_rejoin = (), True
                 self._rejoin_later(now)
             self._assigned_generation = self._generation
@@ -417,7 +414,7 @@ class ClassicMembership:
 
     def _meaning_of(self, subject: Subject, code: ErrorCode | int) -> Meaning:
         if ErrorCode.is_unclear(code):
-            log_retry(member_error(self._group_id, subject.value, code), self._failures)
+            log_retry(self._log, member_error(self._group_id, subject.value, code), self._failures)
         return meaning_of(subject, code)
 
     def _rejected(self, subject: Subject, code: ErrorCode | int, meaning: Meaning) -> None:

@@ -25,6 +25,7 @@ from aioprod.errors import AioprodError, ErrorCode, ProtocolError, UnsupportedVe
 from aioprod.group.config import MemberConfig
 from aioprod.group.errors import is_retriable, log_retry, member_error
 from aioprod.group.kip848.states import TRANSITIONS, Event, Meaning, State, meaning_of
+from aioprod.group.member_log import MemberLog
 from aioprod.group.membership import Assign, DescribeTopics, Failed, LeftGroup, Revoke, SendRequest, Step, Wait
 from aioprod.group.subscription_codec import check_count
 from aioprod.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -81,6 +82,7 @@ class ConsumerMembership:
         self._topics = topics
         self._member_id = member_id
         self._config = config
+        self._log = MemberLog(group_id, config.client_id)
         self._heartbeat_request = ByVersion(ConsumerGroupHeartbeatRequest, self._build)
         self._topic_id = topic_id
         self._backoff = backoff
@@ -294,7 +296,7 @@ class ConsumerMembership:
             self._heartbeat_accepted(response, now)
         elif meaning is Meaning.RETRY:
             if ErrorCode.is_unclear(code):
-                log_retry(self._error_of(response, code), self._failures)
+                log_retry(self._log, self._error_of(response, code), self._failures)
             self._retry_later(now)
         elif meaning is Meaning.FENCED:
             self._handle_fenced(now)
