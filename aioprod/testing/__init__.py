@@ -1,5 +1,5 @@
 """For tests: Kafka brokers, real and fake (`KafkaCluster`, `FakeCluster`), a faulty network (`TcpProxy`), a schema
-registry (`FakeSchemaRegistry`), and `producer_mock`. The pytest fixtures are in `plugin.py`.
+registry (`FakeSchemaRegistry`), `producer_mock` and `member_mock`. The pytest fixtures are in `plugin.py`.
 
 Names are imported when they are used, since pytest imports this package for its plugin wherever aioprod is installed.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from aioprod.testing.fake import FakeCluster
     from aioprod.testing.kafka.cluster import KafkaCluster
-    from aioprod.testing.mocks import producer_mock
+    from aioprod.testing.mocks import member_mock, producer_mock
     from aioprod.testing.proxy import Direction, TcpProxy
     from aioprod.testing.schema_registry import FakeSchemaRegistry
     from aioprod.testing.security import Security
@@ -39,6 +39,7 @@ __all__ = [
     "ToolError",
     "UnusedFaultError",
     "UnusedFaultWarning",
+    "member_mock",
     "producer_mock",
 ]
 
@@ -58,6 +59,7 @@ if not TYPE_CHECKING:
             "ToolError": "errors",
             "UnusedFaultError": "errors",
             "UnusedFaultWarning": "errors",
+            "member_mock": "mocks",
             "producer_mock": "mocks",
         },
     )

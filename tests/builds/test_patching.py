@@ -78,3 +78,29 @@ def test_a_mock_takes_what_the_producer_takes_and_no_more(chosen: Build) -> None
     asyncio.run(scenario())
     mocked = chosen["aioprod.testing.mocks"].producer_mock()
     assert isinstance(mocked, chosen["aioprod"].Producer)
+
+
+@BOTH
+def test_a_mock_of_a_member_returns_its_records_once_and_ends(chosen: Build) -> None:
+    kind = chosen["aioprod.types"].ConsumedRecord
+    one, two, three, four = (kind("t", 0, offset, None, b"", [], 0) for offset in range(4))
+
+    async def scenario() -> None:
+        async with chosen["aioprod.testing.mocks"].member_mock([one, ValueError("two"), two, three, four]) as member:
+            assert isinstance(member, chosen["aioprod.group"].Member)
+            lists = member.batches(2)
+            assert await anext(lists) == [one]
+            with pytest.raises(ValueError, match="two"):
+                await anext(lists)
+            assert await anext(lists) == [two, three]
+            assert [record async for record in member] == [four]
+            assert [record async for record in member] == [some async for some in member.batches()] == []
+            await member.commit(four, timeout=1.0)
+            member.commit.assert_awaited_once_with(four, timeout=1.0)
+            for call in (member.commit, member.skip, member.batches):
+                with pytest.raises(TypeError, match="nope"):
+                    call(four, nope=1)
+            with pytest.raises(AttributeError, match="getone"):
+                _ = member.getone
+
+    asyncio.run(scenario())
