@@ -11,7 +11,7 @@ __all__ = ["MemberLog", "place_fields"]
 
 
 class MemberLog(Logger):
-    """Writes to the logger `aioprod.group`: a line goes on after the name of the member, as its predicate.
+    """Writes to the logger `aioprod.group`. Each line is a sentence whose subject is the member: give its predicate.
 
     Lines have the fields `group` and `client_id` for structured logs, and those that a call gives as `extra`.
     """
