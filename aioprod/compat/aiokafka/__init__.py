@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
     # An ImportError, as `from ... import` shows no text of another one.
     if name in _STAYS:
         raise ImportError(
-            f"aioprod.compat.aiokafka has aiokafka's producer only: {_STAYS[name]}. Hint: docs/migrating-aiokafka.md has "
-            "a table of a consumer's calls, under Consumers."
+            f"aioprod.compat.aiokafka has aiokafka's producer only: {_STAYS[name]}. Hint: docs/migrating-aiokafka.md "
+            "has a table of a consumer's calls, under Consumers."
         )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
