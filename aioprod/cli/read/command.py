@@ -167,8 +167,8 @@ def make_parser() -> Parser:
     """The parser of `aioprod read`."""
     parser = Parser(
         prog="aioprod read",
-        description="Print the records of a topic, by default all values up to the present end, each in a line. The "
-        "order is that of each partition.",
+        description="Print the records of a topic, by default all values up to the present end, each in a line. "
+        "Records of a partition are in order, those of several are mixed.",
         examples=_EXAMPLES,
         allow_abbrev=False,
     )
