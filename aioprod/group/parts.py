@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ from aioprod.group.kip848.membership import ConsumerMembership
 from aioprod.group.member_log import MemberLog
 from aioprod.group.membership import Membership
 from aioprod.group.meters import MemberMetrics
+from aioprod.group.milestones import Milestones
 from aioprod.group.pattern_subscription import PatternSubscription
 from aioprod.group.poll_gate import PollGate
 from aioprod.group.poll_timer import PollTimer
@@ -65,6 +67,7 @@ class Parts:
         coordinator = Coordinator(session.client, "group", group_id)
         self.membership = _membership(subscription, config, session)
         member_log = MemberLog(group_id, config.client_id)
+        self._milestones = Milestones(member_log, config, metrics)
         log = RebalanceLog(member_log, session.clock)
         reset = subscription.auto_offset_reset
         self.assignment = AssignmentState(fetcher, coordinator, session, callbacks, reset, metrics, log)
@@ -83,10 +86,17 @@ class Parts:
             member_log, session, config, subscription.pattern, self.runner.subscribe
         )
         self._background = background
+        self._session = session
 
     async def run(self) -> None:
         """Keep the member in its group until it has left."""
-        await self._background.run(self.runner, self.pattern_subscription, self._more)
+        self._milestones.connected(self._session.client.metadata.cluster, self._session.clock())
+        try:
+            await self._background.run(self.runner, self.pattern_subscription, self._more)
+        except asyncio.CancelledError:
+            self._milestones.cut_off()
+            raise
+        self._milestones.ended(self._background.failure, self._session.clock())
 
 
 def _membership(subscription: Subscription, config: MemberConfig, session: Session) -> Membership:

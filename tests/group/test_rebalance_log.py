@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import Literal
 
 import pytest
 
 from aioprod import Member, TopicPartition
 from aioprod._log_rate_limit import LINES_MAX, WINDOW_S
+from aioprod.errors import ErrorCode
 from aioprod.group.member_log import MemberLog
 from aioprod.group.rebalance_log import RebalanceLog, partitions_in_words
+from aioprod.messages import JoinGroupRequest, LeaveGroupRequest
 from aioprod.testing import FakeCluster
 
 LOGGER = "aioprod.group"
@@ -93,4 +96,31 @@ async def test_a_member_logs_its_assignment_and_nothing_while_it_reads(
     told = [record.getMessage() for record in caplog.records if record.name == LOGGER]
     assert "Member of group 'g' is assigned a [0, 1], and owns 2" in told
     assert "Member of group 'g' has revoked a [0, 1]" in told
-    assert len(told) == 2
+    assert len(told) == 4
+    assert told[0].startswith("Member of group 'g' is connected to cluster fake-cluster: 1 broker, group.protocol=")
+    assert re.fullmatch(r"Member of group 'g' is closed after .+: 0 records returned, 0 commits, 0 failed", told[-1])
+
+
+async def test_what_ends_without_leaving_its_group_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("a")
+        assigned = asyncio.Event()
+        member = Member(brokers.bootstrap, group_id="g", topics="a", on_assigned=lambda partitions: assigned.set())
+        async with member, asyncio.timeout(30):
+            await assigned.wait()
+            brokers.fault(LeaveGroupRequest, hold=True)
+            await member.close(timeout=0.1)
+    (line,) = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert line == "Member of group 'g' has ended without leaving it: its partitions wait for session.timeout.ms"
+
+
+async def test_what_ends_a_member_is_logged_for_a_program_that_does_not_poll(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeCluster() as brokers:
+        brokers.create_topic("a")
+        brokers.fault(JoinGroupRequest, error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, times=None)
+        async with Member(brokers.bootstrap, group_id="g", topics="a"), asyncio.timeout(30):
+            while not caplog.records:
+                await asyncio.sleep(0.01)
+    (line,) = caplog.records
+    assert line.levelno == logging.ERROR
+    assert line.getMessage().startswith("Member of group 'g' has failed, and returns no more records: A member of")
