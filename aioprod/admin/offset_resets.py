@@ -28,7 +28,7 @@ Target: TypeAlias = At | Mapping[TopicPartition, int]
 _ISOLATION: Final = "read_uncommitted"
 _UNUSED: Final = "Empty"
 """The state of a group without members, of both protocols."""
-_IN_USE: Final = "Close its members first; one that was killed leaves when its session.timeout.ms has passed."
+_IN_USE: Final = "Close its members first; one that was killed leaves when its session has timed out."
 
 
 class OffsetChange(NamedTuple):

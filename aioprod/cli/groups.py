@@ -31,7 +31,7 @@ _EXAMPLES: Final = (
         "aioprod groups reset billing --shift -100 --topic orders:0,1 -b localhost:9092",
         "100 records back in two places",
     ),
-    ("aioprod groups delete old-1 old-2 --yes -b localhost:9092", "groups that nobody uses any more"),
+    ("aioprod groups delete old-1 old-2 --yes -b localhost:9092", "groups that are not used any more"),
 )
 _CLEAR: Final = "\x1b[H\x1b[2J"
 
