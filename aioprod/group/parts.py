@@ -42,7 +42,6 @@ class Subscription(NamedTuple):
     """Their names; empty with a pattern."""
     pattern: re.Pattern[str] | None
     assignors: tuple[Assignor, ...]
-    auto_offset_reset: str
 
 
 class Parts:
@@ -64,7 +63,7 @@ class Parts:
         coordinator = Coordinator(session.client, "group", group_id)
         self.membership = _membership(subscription, config, session)
         log = RebalanceLog(group_id, session.clock)
-        reset = subscription.auto_offset_reset
+        reset = config.auto_offset_reset
         self.assignment = AssignmentState(fetcher, coordinator, session, callbacks, reset, metrics, log)
         self.explainer = Explainer(self.membership, coordinator, self.assignment, fetcher, session, reading)
         stall_monitor = StallMonitor(group_id, _causes_of(self.explainer, gate), session.clock)
@@ -86,7 +85,7 @@ class Parts:
 
 
 def _membership(subscription: Subscription, config: MemberConfig, session: Session) -> Membership:
-    group_id, topics, _, assignors, _ = subscription
+    group_id, topics, _, assignors = subscription
     if config.group_protocol == "classic":
         return ClassicMembership(group_id, topics, assignors, config, session.backoff_s, session.clock())
     metadata = session.client.metadata

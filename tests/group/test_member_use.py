@@ -25,10 +25,10 @@ P0 = TopicPartition("t", 0)
         ({"group_id": "\ud800"}, "give the group a name"),
         ({"group_id": "g" * 32_768}, "give the group a name"),
         ({"topics": None}, "topics is None"),
-        ({"assignors": 5}, "assignors is 5"),
+        ({"assignors": 5}, r"partition\.assignment\.strategy must be"),
         (
             {"assignors": ["range"], "group_protocol": "consumer"},
-            r"assignors can't be set with group\.protocol=consumer",
+            r"partition\.assignment\.strategy \(assignors\) can't be set with group\.protocol=consumer",
         ),
         ({"group_instance_id": "a b"}, r"group\.instance\.id is 'a b'"),
         ({"group_instance_id": "i" * 250}, r"group\.instance\.id is 'iii"),
