@@ -57,8 +57,8 @@ _REFERENCE: Final = """\
 ## Names and values
 
 A name is spelled with dots, as in Java, or with underscores. An unknown name, an invalid value, or a setting that
-aioprod does not support raises `ConfigError`; one error says all that is wrong. Strings that look like the type are accepted, as they come from
-properties files.
+aioprod does not support raises `ConfigError`; one error says all that is wrong. Strings that look like the type are
+accepted, as they come from properties files.
 
 Clients share properties files, so a file may have settings of other Kafka clients and of the Schema Registry. They are
 left out, and the log names them. `python -m aioprod.config --check FILE` shows how a file is understood, without its

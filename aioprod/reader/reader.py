@@ -47,8 +47,8 @@ class Reader(SessionUser):
     `options` are fields of `ReaderConfig` (Java's names in snake_case); they win over those of `config`, which may
     also be a dict with Java's names. `isolation_level` is read_uncommitted or read_committed: the latter leaves out the
     records of aborted transactions, and ends where the first open one begins. Deserializers may be objects, functions,
-    classes or names. None: as `config` says, by default read_uncommitted and bytes. Raises ConfigError. Connects to no
-    broker before `start()`.
+    classes or names: `aioprod.options` has the types. None: as `config` says, by default read_uncommitted and bytes.
+    Raises ConfigError. Connects to no broker before `start()`.
     """
 
     def __init__(

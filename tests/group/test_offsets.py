@@ -13,7 +13,6 @@ from aioprod.errors import (
     AioprodError,
     AuthorizationError,
     BrokerError,
-    ConfigError,
     ErrorCode,
     ProtocolError,
     RequestTimedOutError,
