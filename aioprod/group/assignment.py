@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from aioprod.calls.committed_offsets import stable_offsets
 from aioprod.calls.coordinator import Coordinator
@@ -17,9 +17,9 @@ from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["AssignmentState", "Callbacks"]
+__all__ = ["AssignmentState", "Callback", "Callbacks"]
 
-Callback: TypeAlias = Callable[[Iterable[TopicPartition]], object]
+Callback: TypeAlias = Callable[[Iterable[TopicPartition]], Any] | None
 """A function or coroutine function that is called with partitions."""
 
 
@@ -30,11 +30,7 @@ class Callbacks:
     """
 
     def __init__(
-        self,
-        assigned: Callback | None,
-        revoked: Callback | None,
-        lost: Callback | None,
-        on_error: Callable[[Exception], object],
+        self, assigned: Callback, revoked: Callback, lost: Callback, on_error: Callable[[Exception], object]
     ) -> None:
         for name, given in (("on_assigned", assigned), ("on_revoked", revoked), ("on_lost", lost)):
             if given is not None and not callable(given):
@@ -53,7 +49,7 @@ class Callbacks:
         """Run `on_revoked`, or `on_lost`."""
         await self._call(self._lost if is_lost else self._revoked, partitions)
 
-    async def _call(self, callback: Callback | None, partitions: tuple[TopicPartition, ...]) -> None:
+    async def _call(self, callback: Callback, partitions: tuple[TopicPartition, ...]) -> None:
         if callback is None:
             return
         try:
