@@ -7,7 +7,7 @@ module that uses it: `aioprod.serializers`, `aioprod.routing`, `aioprod.intercep
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError
@@ -17,6 +17,8 @@ from aioprod.routing import Partitioner
 from aioprod.types import ProducerRecord, RecordMetadata
 
 __all__ = [
+    "AssignorName",
+    "AssignorOption",
     "DeserializerOption",
     "InterceptorOption",
     "InterceptorsOption",
@@ -51,6 +53,14 @@ class InterceptsOutcomes(Protocol):
     def on_acknowledgement(self, metadata: RecordMetadata, error: AioprodError | None, /) -> object: ...
 
 
+class AssignsPartitions(Protocol):
+    """An assignor: `aioprod.group.assignors.Assignor` says what it gets and returns."""
+
+    name: str
+
+    def assign(self, partitions: Any, members: Any) -> Any: ...
+
+
 _Serialized: TypeAlias = bytes | bytearray | memoryview | None
 
 SerializerOption: TypeAlias = (
@@ -73,6 +83,12 @@ InterceptorOption: TypeAlias = (
 
 InterceptorsOption: TypeAlias = InterceptorOption | Iterable[InterceptorOption]
 """One interceptor or several."""
+
+AssignorName: TypeAlias = Literal["cooperative-sticky", "range", "roundrobin", "sticky"]
+"""An assignor that is here. Names of other classes are given as `config=`."""
+
+AssignorOption: TypeAlias = AssignsPartitions | type[AssignsPartitions] | AssignorName
+"""An assignor: an object, a class, or the name of one that is here."""
 
 ReporterOption: TypeAlias = Reporter | type[Reporter] | str
 """A metric reporter: an object, a class, or a name."""

@@ -13,6 +13,8 @@ from ssl import SSLContext
 from typing import Literal, TypedDict
 
 from aioprod._option_types import (
+    AssignorName,
+    AssignorOption,
     DeserializerOption,
     InterceptorOption,
     InterceptorsOption,
@@ -24,6 +26,8 @@ from aioprod._option_types import (
 
 __all__ = [
     "AdminOptions",
+    "AssignorName",
+    "AssignorOption",
     "ClientOptions",
     "DeserializerOption",
     "InterceptorOption",
@@ -295,14 +299,19 @@ class AdminOptions(ClientOptions, total=False):
 class ReaderOptions(AdminOptions, total=False):
     """The options of a `Reader`, and of `read`."""
 
+    isolation: Literal["read_uncommitted", "read_committed"]
+    """The same by another name."""
     fetch_max_bytes: int
     """The most bytes in one response of a broker; a first batch that is larger is returned all the same. By default
     52428800."""
     max_partition_fetch_bytes: int
     """The most bytes of one partition in a response; a first batch that is larger is returned all the same. By default
     1048576."""
+    fetch_min_bytes: int
+    """How many bytes of records a broker waits for before it answers, for `fetch.max.wait.ms` at most. More means fewer
+    requests, and records that come later. By default 1."""
     fetch_max_wait_ms: int
-    """How long a broker may wait for records before it sends an empty response. By default 500."""
+    """How long a broker may wait for `fetch.min.bytes` before it answers with less. By default 500."""
     check_crcs: bool
     """Whether the checksum of each batch is compared with its bytes. By default True."""
 
@@ -310,6 +319,9 @@ class ReaderOptions(AdminOptions, total=False):
 class MemberOptions(ReaderOptions, total=False):
     """The options of a `Member`."""
 
+    partition_assignment_strategy: AssignorName | Sequence[AssignorOption]
+    """The assignors, names or objects, in order of preference; the group takes one that all members have. By default
+    cooperative-sticky, range."""
     session_timeout_ms: int
     """How long the coordinator waits for a heartbeat before it removes the member from the group. By default 45000."""
     heartbeat_interval_ms: int
@@ -331,8 +343,8 @@ class MemberOptions(ReaderOptions, total=False):
     """The time that `close()` and the end of `async with` take at most. Half of it is for a record that another task
     works on. By default 30000."""
     group_protocol: Literal["classic", "consumer"]
-    """`classic`: a member assigns the partitions, with one of `assignors`; `consumer`: the brokers do (KIP-848, from
-    4.0 on). By default classic."""
+    """`classic`: a member assigns the partitions, with an assignor of `partition.assignment.strategy`; `consumer`: the
+    brokers do (KIP-848, from 4.0 on). By default classic."""
     exclude_internal_topics: bool
     """Whether a pattern leaves out Kafka's own topics, such as `__consumer_offsets`, although it matches them. By
     default True."""

@@ -18,9 +18,9 @@ from random import Random
 import uvloop
 
 from aioprod.calls.session import Session
+from aioprod.group.config import MemberConfig
 from aioprod.group.fetcher import Fetcher
 from aioprod.messages import FetchRequest
-from aioprod.reader.config import ReaderConfig
 from aioprod.reader.fetching import answer_size_max
 from aioprod.records import RecordBatchBuilder, parse_batches
 from aioprod.testing import FakeCluster
@@ -55,9 +55,9 @@ async def serve(brokers: int, partitions: int) -> None:
 
 async def read(bootstrap: str, partitions: int) -> None:
     """Read all partitions, and print what it took."""
-    config = ReaderConfig.from_options(bootstrap_servers=bootstrap)
+    config = MemberConfig.from_options(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     session = Session(config, "member", frame_size_max=answer_size_max(config))
-    fetcher = Fetcher(session, config, isolation="read_uncommitted", auto_offset_reset="earliest")
+    fetcher = Fetcher(session, config)
     requested: list[int] = []
     build = fetcher._leaders._build
 

@@ -28,7 +28,7 @@ async def transform(bootstrap_servers: str, source: str, target: str, name: str)
             group_id=f"to-{target}",
             topics=[source],
             auto_offset_reset="earliest",
-            isolation="read_committed",
+            isolation_level="read_committed",
         ) as member,
     ):
         batches = member.batches(max_records=BATCH, max_wait_ms=200)
@@ -67,7 +67,8 @@ async def main(bootstrap_servers: str) -> None:
             if task.done():
                 task.result()
         written = [
-            one.value async for one in read(target, bootstrap_servers=bootstrap_servers, isolation="read_committed")
+            one.value
+            async for one in read(target, bootstrap_servers=bootstrap_servers, isolation_level="read_committed")
         ]
     for task in tasks:
         task.cancel()

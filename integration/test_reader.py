@@ -286,7 +286,7 @@ async def all_decided(cluster: KafkaCluster, topic: str) -> None:
     async with (
         asyncio.timeout(30),
         Reader(cluster.bootstrap_servers) as log,
-        Reader(cluster.bootstrap_servers, isolation="read_committed") as decided,
+        Reader(cluster.bootstrap_servers, isolation_level="read_committed") as decided,
     ):
         while await log.offsets(topic, "latest") != await decided.offsets(topic, "latest"):
             await asyncio.sleep(0.05)
@@ -300,17 +300,17 @@ async def test_transactions(kafka_cluster: KafkaCluster, make_topic: MakeTopic, 
     await all_decided(kafka_cluster, topic)
     all_of_it = await collect(read(topic, bootstrap_servers=servers))
     assert sorted(values(all_of_it)) == list(range(len(all_of_it)))
-    found = await collect(read(topic, bootstrap_servers=servers, isolation="read_committed"))
+    found = await collect(read(topic, bootstrap_servers=servers, isolation_level="read_committed"))
     assert sorted(record.value for record in found) == sorted(committed)
     theirs = await asyncio.to_thread(committed_values, kafka_cluster, topic)
     assert sorted((record.partition, record.offset, record.value) for record in found) == theirs
     # The same in small answers, and from the middle of transactions on: aborted ones that began before are known.
     small = await collect(
-        read(topic, bootstrap_servers=servers, isolation="read_committed", max_partition_fetch_bytes=1)
+        read(topic, bootstrap_servers=servers, isolation_level="read_committed", max_partition_fetch_bytes=1)
     )
     assert comparable(small) == comparable(found)
     middle = {0: found[len(found) // 2].offset + 1, 1: 40}
-    rest = await collect(read(topic, bootstrap_servers=servers, isolation="read_committed", start=middle))
+    rest = await collect(read(topic, bootstrap_servers=servers, isolation_level="read_committed", start=middle))
     assert comparable(rest) == comparable(record for record in found if record.offset >= middle[record.partition])
 
 
@@ -322,7 +322,7 @@ async def test_an_open_transaction_ends_what_is_committed(kafka_cluster: KafkaCl
     producer.produce(kafka_topic, b"100")
     await asyncio.to_thread(producer.flush, 30)
     await asyncio.to_thread(write, kafka_cluster, kafka_topic, 5)
-    async with Reader(servers, isolation="read_committed") as reader:
+    async with Reader(servers, isolation_level="read_committed") as reader:
         assert values(await collect(reader.read(kafka_topic))) == [0, 1, 2, 3, 4]
         assert await reader.offsets(kafka_topic, "latest") == {TopicPartition(kafka_topic, 0): 5}
         assert await collect(reader.read(kafka_topic, start={0: 8})) == []
@@ -426,7 +426,7 @@ async def test_the_older_release() -> None:
         committed = await asyncio.to_thread(write_transactions, cluster, "orders", 4)
         await all_decided(cluster, "orders")
         servers = cluster.bootstrap_servers
-        found = await collect(read("orders", bootstrap_servers=servers, isolation="read_committed"))
+        found = await collect(read("orders", bootstrap_servers=servers, isolation_level="read_committed"))
         assert sorted(record.value for record in found) == sorted(committed)
 
 

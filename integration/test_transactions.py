@@ -6,7 +6,7 @@ import asyncio
 import random
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from confluent_kafka import Consumer
@@ -54,9 +54,11 @@ async def fail(
         raise error
 
 
-async def ours(cluster: KafkaCluster, topic: str, isolation: str = "read_committed") -> list[bytes | None]:
+async def ours(
+    cluster: KafkaCluster, topic: str, isolation: Literal["read_uncommitted", "read_committed"] = "read_committed"
+) -> list[bytes | None]:
     servers = cluster.bootstrap_servers
-    records = [record async for record in read(topic, bootstrap_servers=servers, isolation=isolation)]
+    records = [record async for record in read(topic, bootstrap_servers=servers, isolation_level=isolation)]
     return [record.value for record in sorted(records, key=lambda record: (record.partition, record.offset))]
 
 

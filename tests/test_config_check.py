@@ -134,7 +134,7 @@ def test_settings_of_other_clients_are_left_out_of_a_file_and_named(
     [
         (ProducerConfig, "linger.mss=5"),
         (ProducerConfig, "compression.typ=zstd"),
-        (MemberConfig, "enable.auto.commit=true"),
+        (MemberConfig, "fetch.min.byte=5"),
         (MemberConfig, "session.timeout=5"),
     ],
 )

@@ -78,8 +78,8 @@ def test_a_producer_says_which_call_does_it(name: str, part: str) -> None:
 @pytest.mark.parametrize(
     ("client", "name", "part"),
     [
-        (member, "enable_auto_commit", "commits are explicit. Call `await member.commit()`."),
-        (member, "isolation_level", "Give isolation= to the client itself."),
+        (member, "enable_auto_offset_store", "`await member.commit(record)`"),
+        (member, "auto_commit_enable", "Here it is 'enable_auto_commit'."),
         (member, "max_poll_records", "records are given one by one"),
         (member, "max_poll_records", "`member.batches(max_records)`"),
         (member, "on_assign", "Give on_assigned=, on_revoked= and on_lost="),
@@ -128,7 +128,7 @@ def test_the_page_that_is_named_for_an_unknown_setting_shows_those_of_the_class(
     assert page.startswith(f"# {cls.__name__}\n")
     for name in settings_of(cls):
         assert page.count(f"\n| `{name.replace('_', '.')}` |") == 1, name
-    assert ("commits are explicit" in page) is (cls is MemberConfig)
+    assert ("polled past, and `await member.commit(record)`" in page) is (cls is MemberConfig)
 
 
 @pytest.mark.parametrize("name", ["aioprod.group:Nothing", "aioprod.group:Member", "no.such:Thing", "nothing"])

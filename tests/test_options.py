@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Mapping
 from ssl import SSLContext
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from aioprod import Admin, AioprodError, Member, OAuthToken, Producer, ProducerRecord, RecordMetadata, options, read
 from aioprod.cluster import Cluster
 from aioprod.errors import ConfigError
+from aioprod.group.assignors import RangeAssignor, StickyAssignor
 from aioprod.reader import Reader
 from aioprod.routing import DefaultPartitioner, Murmur2Partitioner
 from aioprod.serializers import IntegerSerializer, StringDeserializer
@@ -35,6 +37,15 @@ def test_a_client_shows_its_signature(client: Callable[..., Any]) -> None:
     parameters = inspect.signature(client).parameters
     assert {"bootstrap_servers", "config", "options"} <= set(parameters)
     assert parameters["options"].kind is inspect.Parameter.VAR_KEYWORD
+
+
+@pytest.mark.parametrize("client", [Producer, Reader, Member, Admin, TransactionSession, read])
+def test_a_signature_has_no_names_of_the_inside(client: Callable[..., Any]) -> None:
+    for parameter in inspect.signature(client).parameters.values():
+        assert parameter.name[0] != "_"
+        spelled = str(parameter.annotation)
+        for name in re.findall(r"\b[A-Z]\w+Options?\b", spelled):
+            assert hasattr(options, name)
 
 
 class Recorder:
@@ -83,6 +94,9 @@ def test_right_options_pass() -> None:
     Producer("h:1", security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_token_provider=token)
     Producer("h:1", security_protocol="SSL", ssl_context=lambda: SSLContext())
     Member("h:1", group_id="g", topics="t", session_timeout_ms=10_000, key_deserializer=StringDeserializer)
+    Member("h:1", group_id="g", topics="t", assignors="range", auto_offset_reset="none", isolation="read_committed")
+    Member("h:1", group_id="g", topics="t", assignors=[RangeAssignor(), StickyAssignor, "roundrobin"])
+    Member("h:1", topics="t", config={"group.id": "g"}, isolation_level="read_committed", fetch_min_bytes=1)
     Reader("h:1", fetch_max_bytes=1, value_deserializer=lambda data: data.decode())
     Admin("h:1", default_api_timeout_ms=1)
     TransactionSession("h:1", transactional_id="t", transaction_timeout_ms=1)
@@ -107,6 +121,14 @@ def test_wrong_options_are_refused_by_type_checkers_and_at_run_time() -> None:
         read("t", bootstrap_servers="h:1", fetch_max_bytes="many")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="session_timeout"):
         Member("h:1", group_id="g", topics="t", session_timeout=5)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match=r"auto\.offset\.reset"):
+        Member("h:1", group_id="g", topics="t", auto_offset_reset="earlyest")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"isolation\.level"):
+        Member("h:1", group_id="g", topics="t", isolation_level="read_comitted")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"isolation\.level"):
+        Reader("h:1", isolation="read_comitted")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="names no assignor"):
+        Member("h:1", group_id="g", topics="t", assignors=["rnage"])  # type: ignore[list-item]
     with pytest.raises(ConfigError, match="fetch_max_bytes"):
         Admin("h:1", fetch_max_bytes=5)  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match=r"transaction\.timeout\.ms"):

@@ -35,6 +35,8 @@ from ssl import SSLContext
 from typing import Literal, TypedDict
 
 from aioprod._option_types import (
+    AssignorName,
+    AssignorOption,
     DeserializerOption,
     InterceptorOption,
     InterceptorsOption,
@@ -46,6 +48,8 @@ from aioprod._option_types import (
 
 __all__ = [
     "AdminOptions",
+    "AssignorName",
+    "AssignorOption",
     "ClientOptions",
     "DeserializerOption",
     "InterceptorOption",
@@ -86,7 +90,11 @@ SHAPES: Final = (
 )
 """The TypedDicts, each after the one that it extends."""
 
-NAMED: Final = {"bootstrap_servers", "key_serializer", "value_serializer", "partitioner"}
+NAMED: Final = {
+    *("bootstrap_servers", "key_serializer", "value_serializer", "partitioner"),
+    *("isolation_level", "key_deserializer", "value_deserializer"),
+    *("group_id", "auto_offset_reset", "assignors"),
+}
 """Settings that are arguments of their own."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, TypeVar
 
 from aioprod.config import Settings, read_file, settings_of
@@ -49,10 +49,17 @@ def add_connection_options(parser: Parser, *, servers_required: bool = True) -> 
     )
 
 
-def config_of(given: Namespace, kind: type[SettingsT], defaults: Mapping[str, Any] | None = None) -> SettingsT:
+def config_of(
+    given: Namespace,
+    kind: type[SettingsT],
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    unused: Collection[str] = (),
+) -> SettingsT:
     """The configuration that the options of `add_connection_options` make; `defaults` lose against all of them.
 
-    Warns on stderr of a secret that is on the command line. Raises ConfigError.
+    `unused` are Java's names of settings that the command has no use for: in a file they are left out. Warns on stderr
+    of a secret that is on the command line. Raises ConfigError.
     """
     by_attribute: dict[str, tuple[str, Any]] = {}
 
@@ -64,9 +71,9 @@ def config_of(given: Namespace, kind: type[SettingsT], defaults: Mapping[str, An
     if given.config_file is not None:
         content = read_file(given.config_file, f"The properties file {given.config_file!r}", may_wait=True)
         properties = parse_properties(content, given.config_file)
-        foreign = kind.of_others(properties)
+        left_out = {*kind.left_out(properties), *unused}
         for name, value in properties.items():
-            if name not in foreign:
+            if name not in left_out:
                 put(name, value)
     warned: set[str] = vars(given).setdefault("warned", set())
     for name, value in given.setting:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
@@ -53,6 +53,8 @@ class Settings:
     unknown name is an error."""
     _role: ClassVar[Role] = "any client"
     """The role in which names of librdkafka, aiokafka and kafka-python are translated in hints."""
+    _takes_other_names: ClassVar[bool] = False
+    """Whether a mapping or a file may have them, too. A producer's decide what is delivered: there they are errors."""
     _home: ClassVar[str | None] = None
     """The module that users import this class from; by default the package of the one that declares it."""
     _table: ClassVar[Mapping[str, Setting]] = MappingProxyType({})
@@ -70,11 +72,11 @@ class Settings:
         for name in given:
             if name not in table:
                 raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
-        values = {
-            name: setting.accept(name, given[name]) if name in given else setting.default
-            for name, setting in table.items()
-        }
-        vars(self).update(values, explicit=frozenset(given))
+        wrong: list[ConfigError] = []
+        defaults = {name: setting.default for name, setting in table.items()}
+        vars(self).update(defaults | _accepted(table, given, wrong), explicit=frozenset(given))
+        if wrong:
+            raise _as_one(wrong)
         vars(self).update(self._adjustments())
 
     if not TYPE_CHECKING:  # where it would allow any attribute
@@ -102,14 +104,16 @@ class Settings:
     def from_dict(cls, mapping: Mapping[str, Any]) -> Self:
         """Make a configuration of Java's names (`linger.ms`) or ours (`linger_ms`).
 
-        Raises ConfigError for a name that is unknown, which suggests the nearest known one, or given twice.
+        Readers and members understand librdkafka's names, too (`fetch.wait.max.ms`). They leave out what has no meaning
+        here (`queued.min.messages`), and name it in a log line (INFO). Raises ConfigError for a name that is unknown,
+        which suggests the nearest known one, or given twice.
         """
-        return cls(**cls._by_attribute(mapping))
+        return cls._of(mapping)
 
     @classmethod
     def from_options(cls, **options: Any) -> Self:
         """Make a configuration of keyword arguments; raises ConfigError where the constructor has a TypeError."""
-        return cls(**cls._by_attribute(options, as_keywords=True))
+        return cls._of({}, options)
 
     @classmethod
     def given(cls, config: Self | Mapping[str, Any] | None, bootstrap_servers: Any, options: Mapping[str, Any]) -> Self:
@@ -127,7 +131,7 @@ class Settings:
         if config is None:
             return cls.from_options(**options)
         if isinstance(config, Mapping):
-            return cls(**cls._by_attribute(config) | cls._by_attribute(options, as_keywords=True))
+            return cls._of(config, options)
         if not isinstance(config, cls):
             raise ConfigError(
                 f"config is a {type(config).__name__}: give a dict of settings, or a {cls.__name__}.",
@@ -138,29 +142,47 @@ class Settings:
     def from_properties(cls, path: str | PathLike[str]) -> Self:
         """Make a configuration of a Java `.properties` file; raises ConfigError if it can't be read.
 
-        Files are shared between clients: settings of other Kafka clients, and of the Schema Registry, are left out,
-        and named in a log line (INFO). Any other unknown name raises ConfigError.
+        Files are shared between clients: settings of other Kafka clients, and of the Schema Registry, are left out with
+        what has no meaning here, and named in one log line (INFO). Any other unknown name raises ConfigError.
         """
         properties = parse_properties(read_file(path, f"The properties file {str(path)!r}", may_wait=True), path)
-        left_out = cls.of_others(properties)
-        if left_out:
-            named = ", ".join(f"{name} ({owner})" for name, owner in left_out.items())
-            _logger.info("%s leaves out settings of other clients in %r: %s.", cls.__name__, str(path), named)
+        left_out = cls.of_others(properties) | cls.pointless(properties)
+        _log_left_out(f"{cls.__name__} leaves out in {str(path)!r}", left_out)
         return cls.from_dict({name: value for name, value in properties.items() if name not in left_out})
+
+    @classmethod
+    def left_out(cls, names: Collection[str]) -> dict[str, str]:
+        """The names among those of a file that are left out -> what they are: "a setting of producers"."""
+        of_others = {name: f"a setting of {owner}" for name, owner in cls.of_others(names).items()}
+        return of_others | cls.pointless(names)
 
     @classmethod
     def of_others(cls, names: Iterable[str]) -> dict[str, str]:
         """The names among these that only other clients have -> the kind of client."""
         from aioprod.config._elsewhere import owner_of  # Only with a file.
 
-        known = _names(cls)
-        owners = {name: owner_of(dotted(name), cls._ours) for name in names if name.replace(".", "_") not in known}
+        owners = {name: owner_of(dotted(name), cls._ours) for name in cls._unknown(names)}
         return {name: owner for name, owner in owners.items() if owner is not None}
+
+    @classmethod
+    def pointless(cls, names: Iterable[str]) -> dict[str, str]:
+        """The names among these that may be left out without a word, as they have no meaning here -> why."""
+        unknown = cls._unknown(names) if cls._takes_other_names else []
+        if not unknown:
+            return {}
+        from aioprod.config._other_clients import pointless_because  # Only with names of other clients.
+
+        reasons = {name: pointless_because(dotted(name), cls._role) for name in unknown}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
+
+    @classmethod
+    def _unknown(cls, names: Iterable[str]) -> list[str]:
+        known = _names(cls)
+        return [name for name in names if isinstance(name, str) and name.replace(".", "_") not in known]
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values; defaults that depend on given settings are computed again."""
-        given = {name: getattr(self, name) for name in self.explicit}
-        return type(self)(**given | self._by_attribute(changes, as_keywords=True))
+        return self._of({}, changes, {name: getattr(self, name) for name in self.explicit})
 
     def to_dict(self) -> dict[str, Any]:
         """Return every setting in effect under its Java name, secrets as they are; `from_dict` takes it back."""
@@ -172,11 +194,34 @@ class Settings:
         return f"{type(self).__name__}({', '.join(given)})"
 
     @classmethod
-    def _by_attribute(cls, mapping: Mapping[str, Any], as_keywords: bool = False) -> dict[str, Any]:
+    def _of(
+        cls,
+        mapping: Mapping[str, Any],
+        keywords: Mapping[str, Any] = MappingProxyType({}),
+        before: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Self:
+        """Of attributes `before`, over which a mapping wins, over which keywords win.
+
+        One ConfigError says all names and values that can't be used.
+        """
+        left_out = cls.pointless(mapping)
+        _log_left_out(f"{cls.__name__} leaves out", left_out)
+        wrong: list[ConfigError] = []
+        given = cls._by_attribute({name: value for name, value in mapping.items() if name not in left_out}, wrong)
+        given = {**before, **given, **cls._by_attribute(keywords, wrong, as_keywords=True)}
+        if wrong:
+            _accepted(settings_of(cls), given, wrong)
+            raise _as_one(wrong)
+        return cls(**given)
+
+    @classmethod
+    def _by_attribute(
+        cls, mapping: Mapping[str, Any], wrong: list[ConfigError], as_keywords: bool = False
+    ) -> dict[str, Any]:
+        """The values by attribute; adds the errors about names to `wrong`."""
         given: dict[str, Any] = {}
         spellings: dict[str, str] = {}
         names = _names(cls)
-        wrong: list[ConfigError] = []
         for spelling, value in mapping.items():
             try:
                 name = _attribute(cls, names, spelling, value, as_keywords)
@@ -190,13 +235,27 @@ class Settings:
                 continue
             if name is not None:
                 given[name], spellings[name] = value, spelling
-        if wrong:
-            raise _as_one(wrong)
         return given
 
 
+def _accepted(table: Mapping[str, Setting], given: Mapping[str, Any], wrong: list[ConfigError]) -> dict[str, object]:
+    """The values as they are stored; adds the errors about values to `wrong`."""
+    values = {}
+    for name, value in given.items():
+        try:
+            values[name] = table[name].accept(name, value)
+        except ConfigError as error:
+            wrong.append(error)
+    return values
+
+
+def _log_left_out(sentence: str, left_out: Mapping[str, str]) -> None:
+    if left_out:
+        _logger.info("%s: %s.", sentence, ", ".join(f"{name} ({reason})" for name, reason in left_out.items()))
+
+
 def _as_one(errors: Sequence[ConfigError]) -> ConfigError:
-    """One error for all names that can't be used, so that another client's settings are corrected in one go."""
+    """One error for all that can't be used, so that another client's settings are corrected in one go."""
     if len(errors) == 1:
         return errors[0]
     lines = "".join(f"\n  {error.message}{f' {error.hint}' if error.hint else ''}" for error in errors)
@@ -225,6 +284,12 @@ def _attribute(
         return names[wanted]
     reason = unsupported_because(dotted(spelling))
     if reason is None:
+        if cls._takes_other_names and not is_keyword:
+            from aioprod.config._other_clients import advice  # Only with names of other clients.
+
+            meant = (advice(dotted(spelling), cls._role) or "").replace(".", "_")
+            if meant in names:
+                return names[meant]
         is_ours = "_" in spelling or (is_keyword and "." not in spelling)
         place = f" ({spelling.place})" if isinstance(spelling, PropertyName) else ""
         raise ConfigError(f"{str(spelling)!r} is not a setting{place}.", hint=_instead(cls, names, wanted, is_ours))

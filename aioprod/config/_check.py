@@ -31,8 +31,8 @@ def check_file(path: str | PathLike[str], cls: type[ClientConfig]) -> str:
             lines.append(f"  {dotted(name)} = {setting.show(getattr(config, name))}")
     lines.extend(_security(config))
     content = read_file(path, f"The properties file {str(path)!r}", may_wait=True)
-    left_out = config.of_others(parse_properties(content))
-    lines.extend(f"Left out: {name}, a setting of {owner}." for name, owner in left_out.items())
+    left_out = config.left_out(parse_properties(content))
+    lines.extend(f"Left out: {name}, {reason}." for name, reason in left_out.items())
     return "".join(f"{line}\n" for line in lines)
 
 

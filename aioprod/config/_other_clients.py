@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["OTHER_NAMES", "Role", "advice"]
+__all__ = ["OTHER_NAMES", "Role", "advice", "pointless_because"]
 
 Role: TypeAlias = Literal["any client", "producer", "reader", "member"]
 
-_COMMITS: Final = "Leave it out: commits are explicit. Call `await member.commit()`."
+_LEAVE_OUT: Final = "Leave it out: "
 _NO_GROUP: Final = (
     "A reader belongs to no group, so it commits nothing: aioprod.Member(..., group_id=...) reads in one."
 )
+_GROUPS: Final = "Leave it out: a reader belongs to no group."
+_START: Final = "Give start= to read(): an offset for each partition, or a time for all."
 _ONE_BY_ONE: Final = "Leave it out: records are given one by one, by `async for`."
 _BATCHES: Final = f"{_ONE_BY_ONE[:-1]}; or as many at once as `member.batches(max_records)` says."
+_COMMITTED: Final = "Leave it out: `await member.commit()` returns when the offsets are committed, or raises the error."
 _CALLBACKS: Final = "Give on_assigned=, on_revoked= and on_lost= to the member itself."
 _AHEAD: Final = "Leave it out: fetch.max.bytes bounds what is fetched ahead."
 _NO_TOPICS: Final = "Leave it out: reading never creates a topic."
@@ -54,6 +57,11 @@ OTHER_NAMES: Final[Mapping[Role, Mapping[str, str]]] = {
         "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
         "broker.address.family": "Leave it out: all addresses of a host are tried, of IPv6 and of IPv4.",
         "throttle.cb": "Leave it out: the client waits for as long as a broker throttles it.",
+        "stats.cb": _STATISTICS,
+        "statistics.interval.ms": "Leave it out: metrics.sample.window.ms says how often metric.reporters get numbers.",
+        "log.connection.close": _LOGS,
+        "socket.max.fails": "Leave it out: a connection ends with the first failure, and is made again.",
+        "receive.message.max.bytes": "Leave it out: a response may have 100 MB.",
         "default.topic.config": "Give these settings to the client itself.",
         "enable.ssl.certificate.verification": "Leave it out: certificates are always verified. Name the CA's in "
         "ssl.truststore.location.",
@@ -87,8 +95,6 @@ OTHER_NAMES: Final[Mapping[Role, Mapping[str, str]]] = {
         "compression.zstd.level.",
         "error.cb": "Set on_error=f: f(error, record) is called for each failed record without a waiter. What is "
         "wrong with brokers goes to logging.getLogger('aioprod').",
-        "stats.cb": _STATISTICS,
-        "statistics.interval.ms": _STATISTICS,
         "on.delivery": _ON_DELIVERY,
         "dr.cb": _ON_DELIVERY,
         "dr.msg.cb": _ON_DELIVERY,
@@ -99,31 +105,36 @@ OTHER_NAMES: Final[Mapping[Role, Mapping[str, str]]] = {
     },
     "reader": {
         "group.id": _NO_GROUP,
-        "enable.auto.commit": _NO_GROUP,
-        "auto.commit.interval.ms": _NO_GROUP,
-        "auto.offset.reset": "Give start= to read(): an offset for each partition, or a time for all.",
-        "isolation.level": "Give isolation= to the client itself.",
-        "key.deserializer": "Give key_deserializer= to the client itself.",
-        "value.deserializer": "Give value_deserializer= to the client itself.",
+        "group.instance.id": _GROUPS,
+        "group.protocol": _GROUPS,
+        "group.remote.assignor": _GROUPS,
+        "partition.assignment.strategy": _GROUPS,
+        "session.timeout.ms": _GROUPS,
+        "heartbeat.interval.ms": _GROUPS,
+        "max.poll.interval.ms": _GROUPS,
+        "enable.auto.commit": _GROUPS,
+        "auto.commit.interval.ms": _GROUPS,
+        "auto.commit.enable": _GROUPS,
+        "enable.auto.offset.store": _GROUPS,
+        "exclude.internal.topics": _GROUPS,
+        "auto.offset.reset": _START,
         "fetch.message.max.bytes": "max.partition.fetch.bytes",
         "fetch.wait.max.ms": "fetch.max.wait.ms",
-        "fetch.min.bytes": "Leave it out: brokers answer as soon as there is a record.",
+        "fetch.error.backoff.ms": "retry.backoff.ms",
+        "fetch.queue.backoff.ms": _AHEAD,
         "queued.min.messages": _AHEAD,
         "queued.max.messages.kbytes": _AHEAD,
         "max.poll.records": _ONE_BY_ONE,
         "consumer.timeout.ms": "Put `asyncio.timeout()` around the wait for a record.",
         "enable.partition.eof": "Leave it out: aioprod.read() ends at the end of the topic, a member waits for more.",
         "allow.auto.create.topics": _NO_TOPICS,
+        "interceptor.classes": "Leave it out: readers and members have no interceptors.",
     },
     "member": {
-        "group.id": "Give group_id= to the member itself.",
-        "enable.auto.commit": _COMMITS,
-        "auto.commit.enable": _COMMITS,
-        "auto.commit.interval.ms": _COMMITS,
-        "enable.auto.offset.store": _COMMITS,
-        "on.commit": _COMMITS,
-        "auto.offset.reset": "Give auto_offset_reset= to the member itself.",
-        "partition.assignment.strategy": "Give assignors= to the member itself.",
+        "auto.commit.enable": "enable.auto.commit",
+        "enable.auto.offset.store": "Leave it out: enable.auto.commit commits the records that were polled past, and "
+        "`await member.commit(record)` any other.",
+        "on.commit": _COMMITTED,
         "rebalance.timeout.ms": "max.poll.interval.ms",
         "max.poll.records": _BATCHES,
         "rebalance.cb": _CALLBACKS,
@@ -149,3 +160,11 @@ def advice(name: str, role: Role) -> str | None:
         if name in OTHER_NAMES[whose]:
             return OTHER_NAMES[whose][name]
     return None
+
+
+def pointless_because(name: str, role: Role) -> str | None:
+    """Why nothing is to be set in place of `name` (in Java's spelling); None for a name that has a meaning here."""
+    said = advice(name, role)
+    if said is None or not (said.startswith(_LEAVE_OUT) or said in (_NO_GROUP, _START)):
+        return None
+    return said.removeprefix(_LEAVE_OUT).removesuffix(".")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from aioprod.config._base import Settings, settings_of
@@ -57,8 +57,8 @@ _REFERENCE: Final = """\
 ## Names and values
 
 A name is spelled with dots, as in Java, or with underscores. An unknown name, an invalid value, or a setting that
-aioprod does not support raises `ConfigError`. Strings that look like the type are accepted, as they come from
-properties files.
+aioprod does not support raises `ConfigError`; one error says all that is wrong. Strings that look like the type are
+accepted, as they come from properties files.
 
 Clients share properties files, so a file may have settings of other Kafka clients and of the Schema Registry. They are
 left out, and the log names them. `python -m aioprod.config --check FILE` shows how a file is understood, without its
@@ -103,7 +103,8 @@ _OTHERS: Final = """\
 ## Names of other clients
 
 Names that librdkafka (confluent-kafka), aiokafka and kafka-python use raise `ConfigError`. Its hint says the same as
-this table.
+this table. Readers and members take them in `config=` and in files: they leave out what is to be left out, and the log
+names it.
 """
 
 
@@ -131,12 +132,12 @@ def settings_page(cls: type[Settings]) -> str:
     if not issubclass(cls, ClientConfig):
         return page
     roles: dict[Role, tuple[Role, ...]] = {"member": ("member", "reader")}
-    others = _other_names(*roles.get(cls._role, (cls._role,)), "any client")
+    others = _other_names(*roles.get(cls._role, (cls._role,)), "any client", known=settings_of(cls))
     return "\n".join([page, _OTHERS, _table(["name", "here"], others)])
 
 
-def _other_names(*roles: Role) -> Iterator[list[str]]:
-    seen: set[str] = set()
+def _other_names(*roles: Role, known: Collection[str] = ()) -> Iterator[list[str]]:
+    seen = {dotted(name) for name in known}
     for role in roles:
         for name, here in OTHER_NAMES[role].items():
             if name not in seen:

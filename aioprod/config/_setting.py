@@ -281,8 +281,10 @@ def instance(kind: Kind, **columns: Any) -> Any:
     return _declare(None, convert=converter, type_name="class", annotation=annotation, valid=valid, **columns)
 
 
-def instances(kind: Kind, **columns: Any) -> tuple[Any, ...]:
-    """Declare a list of what `instance` takes, or a comma separated string of names; the default is empty."""
+def instances(
+    kind: Kind, default: tuple[str, ...] = (), annotation: str | None = None, **columns: Any
+) -> tuple[Any, ...]:
+    """Declare a list of what `instance` takes, or a comma separated string of names."""
 
     def convert(given: Any) -> tuple[object, ...]:
         members = [name for name in given.split(",") if name.strip()] if isinstance(given, str) else given
@@ -291,8 +293,8 @@ def instances(kind: Kind, **columns: Any) -> tuple[Any, ...]:
         return tuple(_class(kind, member) for member in members)
 
     valid = f"a list of {kind}s, each an object, a class or a name"
-    annotation = f"str | Sequence[{_option_type(kind)}]"
-    return _declare((), convert=convert, type_name="list", annotation=annotation, valid=valid, **columns)
+    typed = annotation or f"str | Sequence[{_option_type(kind)}]"
+    return _declare(default, convert=convert, type_name="list", annotation=typed, valid=valid, **columns)
 
 
 def _class(kind: Kind, given: Any) -> object:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Final
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+from aioprod._logger import Logger
 from aioprod.cluster.names import topic_name_error
-from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, choice, integer, optional_text, text
+from aioprod.config import SessionConfig, settings_of
+from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, choice, instances, integer, optional_text, text
 from aioprod.errors import ConfigError
 from aioprod.reader.config import ReaderConfig
 
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from aioprod.config._other_clients import Role
 
 __all__ = ["MemberConfig"]
+
+_logger = Logger("aioprod")
 
 _SET_BY_THE_BROKERS: Final = ("session_timeout_ms", "heartbeat_interval_ms")
 
@@ -26,6 +31,22 @@ class MemberConfig(ReaderConfig):
 
     _role: ClassVar[Role] = "member"
 
+    group_id: str | None = optional_text(importance=HIGH, doc="The name of the group. A member must have one.")
+    auto_offset_reset: str = choice(
+        "latest",
+        ["latest", "earliest", "none"],
+        importance=MEDIUM,
+        doc="Where to start when the group has committed nothing, or the log does not have the offset any more. "
+        "`none` raises an error.",
+    )
+    partition_assignment_strategy: tuple[Any, ...] = instances(
+        "assignor",
+        default=("cooperative-sticky", "range"),
+        annotation="AssignorName | Sequence[AssignorOption]",
+        alias="assignors",
+        importance=MEDIUM,
+        doc="The assignors, names or objects, in order of preference; the group takes one that all members have.",
+    )
     session_timeout_ms: int = integer(
         45_000,
         at_least=1,
@@ -79,8 +100,8 @@ class MemberConfig(ReaderConfig):
         "classic",
         ["classic", "consumer"],
         importance=HIGH,
-        doc="`classic`: a member assigns the partitions, with one of `assignors`; `consumer`: the brokers do (KIP-848, "
-        "from 4.0 on).",
+        doc="`classic`: a member assigns the partitions, with an assignor of `partition.assignment.strategy`; "
+        "`consumer`: the brokers do (KIP-848, from 4.0 on).",
     )
     exclude_internal_topics: bool = boolean(
         True,
@@ -92,13 +113,37 @@ class MemberConfig(ReaderConfig):
         doc="The brokers' assignor for `group.protocol=consumer`: `uniform` or `range`. None: the brokers choose.",
     )
 
+    @classmethod
+    def from_properties(cls, path: str | PathLike[str]) -> Self:
+        """As of all clients; logs a WARNING for a file of a consumer without `enable.auto.commit`.
+
+        It is true for Java's consumer, and false here.
+        """
+        config = super().from_properties(path)
+        is_of_a_consumer = not config.explicit <= settings_of(SessionConfig).keys()
+        if is_of_a_consumer and "enable_auto_commit" not in config.explicit:
+            _logger.warning(
+                "%r does not set enable.auto.commit: it is true for Java's consumer and false here, so that commit() "
+                "has to be called. Set enable.auto.commit=true to commit in the background, or false to keep it so.",
+                str(path),
+            )
+        return config
+
     def _adjustments(self) -> Mapping[str, object]:
         if self.group_instance_id is not None and topic_name_error(self.group_instance_id) is not None:
             raise ConfigError(
                 f"group.instance.id is {self.group_instance_id!r:.60}: give a name of up to 249 ASCII letters, digits, "
                 "'.', '_' and '-', or leave it out."
             )
+        if not self.partition_assignment_strategy:
+            raise ConfigError("partition.assignment.strategy is empty: give at least one assignor.")
         if self.group_protocol == "consumer":
+            if "partition_assignment_strategy" in self.explicit:
+                raise ConfigError(
+                    "partition.assignment.strategy (assignors) can't be set with group.protocol=consumer: the brokers "
+                    "assign the partitions.",
+                    hint="Set group.remote.assignor to one of theirs.",
+                )
             for name in _SET_BY_THE_BROKERS:
                 if name in self.explicit:
                     raise ConfigError(

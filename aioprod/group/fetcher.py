@@ -12,22 +12,22 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from aioprod.calls.leaders import LeaderRequests, PendingPartition
 from aioprod.calls.session import Session
 from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.group.arrow_gathering import ArrowGathering
 from aioprod.group.available_records import AvailableRecords
+from aioprod.group.config import MemberConfig
 from aioprod.group.fetch_buffer import FetchBuffer
 from aioprod.group.fetch_positions import FetchPositions
-from aioprod.group.offsets import reset_time
+from aioprod.group.offsets import RESET_TIMES
 from aioprod.group.open_batch import OpenBatch
 from aioprod.group.unfinished import Unfinished
 from aioprod.messages import FetchRequest, FetchResponse
-from aioprod.reader.config import ReaderConfig, isolation_level
 from aioprod.reader.deserializing import Deserializers
-from aioprod.reader.fetching import Fetching, log_end_offsets, out_of_range
+from aioprod.reader.fetching import Fetching, out_of_range
 from aioprod.reader.position import Position
 from aioprod.reader.reader import SLICE_S
 from aioprod.types import ConsumedRecord, TopicPartition
@@ -53,28 +53,18 @@ class Fetcher:
     an error. Raises ConfigError.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        config: ReaderConfig,
-        *,
-        isolation: str,
-        auto_offset_reset: str,
-        key_deserializer: Any = None,
-        value_deserializer: Any = None,
-    ) -> None:
+    def __init__(self, session: Session, config: MemberConfig) -> None:
         self.available = AvailableRecords()
         self.unfinished = Unfinished(self.available)
         self.bytes_fetched = self.responses = 0
         self._returned = 0
         self._session = session
-        self._isolation_level = isolation_level(isolation)
-        self._fetching = Fetching(self._isolation_level, config, sessions=True)
-        self._reset_time = reset_time(auto_offset_reset)
-        self._deserializers = Deserializers(config, key_deserializer, value_deserializer)
+        self._fetching = Fetching(config, sessions=True)
+        self._reset_time = RESET_TIMES[config.auto_offset_reset]
+        self._deserializers = Deserializers(config)
         self._ends: dict[TopicPartition, int] = {}
         self._buffer = FetchBuffer()
-        self._positions = FetchPositions(session, self._buffer.paused, isolation)
+        self._positions = FetchPositions(session, self._buffer.paused, config.isolation_level)
         self._arrow: ArrowGathering | None = None
         self._leaders: LeaderRequests[Position, FetchResponse] = LeaderRequests(
             session,
@@ -411,7 +401,7 @@ class Fetcher:
         """Update the log ends and the counters."""
         self.responses += 1
         self.bytes_fetched += sum(len(row.records or b"") for topic in response.responses for row in topic.partitions)
-        ends = log_end_offsets(positions, response, self._isolation_level)
+        ends = self._fetching.log_ends(positions, response)
         self._ends.update({one.tp: ends[one.tp] for one in positions if one.tp in ends and not one.is_done})
 
     def _request(self, node_id: int, positions: Sequence[Position]) -> FetchRequest:

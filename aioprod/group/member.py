@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from aioprod._words import counted
 from aioprod.calls.session import Session
 from aioprod.errors import SerializationError, UsageError
-from aioprod.group.assignment import Callback, Callbacks
+from aioprod.group.assignment import Callbacks
 from aioprod.group.background import BackgroundTask
 from aioprod.group.batches import Batches
 from aioprod.group.config import MemberConfig
@@ -24,12 +25,10 @@ from aioprod.group.parts import Parts, Subscription
 from aioprod.group.poll_timer import PollTimer
 from aioprod.group.unfinished import log_left_behind
 from aioprod.group.validation import (
-    DEFAULT_ASSIGNORS,
-    Subscribed,
-    checked_assignors,
     checked_commit,
-    checked_group,
     checked_subscription,
+    created_assignors,
+    member_config,
     place_of,
 )
 from aioprod.reader.arrow_rows import ARROW_ROWS, check_arrow
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from aioprod.options import DeserializerOption, MemberOptions
+    from aioprod.options import AssignorName, AssignorOption, DeserializerOption, MemberOptions
 
 __all__ = ["Member"]
 
@@ -55,50 +54,51 @@ class Member(PartitionCalls, ForeignCallHints):
             ...
             await member.commit()
 
-    `topics` are names, or a pattern (`re.compile("orders-.*")`): topics that match are read as they are created.
-    `assignors` are names or objects in order of preference; the group takes one that all members have. The callbacks,
-    functions or coroutine functions, get the partitions that are assigned, revoked or lost (without `on_lost`, lost
-    ones go to `on_revoked`); they run between two records. `auto_offset_reset` says where to start when the group has
-    committed nothing: "earliest", "latest", or "none", which raises an error. `isolation` and the deserializers are as
-    for `Reader`, `options` are fields of `MemberConfig` (Java's names in snake_case) and win over those of `config`.
-    Offsets are committed by `commit()` only. Connects to no broker before `start()`. Raises ConfigError and
-    InvalidTopicError.
+    `topics` are names, or a pattern (`re.compile("orders-.*")`): topics that match are read as they are created. The
+    callbacks, functions or coroutine functions, get the partitions that are assigned, revoked or lost (without
+    `on_lost`, lost ones go to `on_revoked`); they run between two records.
+
+    The other arguments are fields of `MemberConfig` (Java's names in snake_case), and win over those of `config`, which
+    may also be a dict with Java's names; but a `group_id` must be the one in `config`, if there is one. `assignors` are
+    names or objects in order of preference, by default "cooperative-sticky" and "range"; the group takes one that all
+    members have. `auto_offset_reset` says where to start when the group has committed nothing: "latest", the default,
+    "earliest", or "none", which raises an error. `isolation_level` and the deserializers are as for `Reader`.
+
+    Offsets are committed by `commit()`, and with `enable_auto_commit` in the background. Connects to no broker before
+    `start()`. Raises ConfigError and InvalidTopicError.
     """
 
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
-        group_id: str,
-        topics: Subscribed,
-        assignors: Sequence[Any] = DEFAULT_ASSIGNORS,
-        auto_offset_reset: str = "latest",
-        on_assigned: Callback = None,
-        on_revoked: Callback = None,
-        on_lost: Callback = None,
+        topics: str | Iterable[str] | re.Pattern[str],
+        group_id: str | None = None,
+        assignors: AssignorName | Sequence[AssignorOption] | None = None,
+        auto_offset_reset: Literal["latest", "earliest", "none"] | None = None,
+        on_assigned: Callable[[Iterable[TopicPartition]], object] | None = None,
+        on_revoked: Callable[[Iterable[TopicPartition]], object] | None = None,
+        on_lost: Callable[[Iterable[TopicPartition]], object] | None = None,
         config: MemberConfig | Mapping[str, Any] | None = None,
-        isolation: str = "read_uncommitted",
+        isolation_level: Literal["read_uncommitted", "read_committed"] | None = None,
         key_deserializer: DeserializerOption | None = None,
         value_deserializer: DeserializerOption | None = None,
         **options: Unpack[MemberOptions],
     ) -> None:
-        self.config = MemberConfig.given(config, bootstrap_servers, options)
-        self.group_id = checked_group(group_id)
+        named = {
+            "assignors": assignors,
+            "auto_offset_reset": auto_offset_reset,
+            "isolation_level": isolation_level,
+            "key_deserializer": key_deserializer,
+            "value_deserializer": value_deserializer,
+        }
+        given = {**options, **{name: value for name, value in named.items() if value is not None}}
+        self.config, self.group_id = member_config(config, bootstrap_servers, given, group_id)
         pattern, names = checked_subscription(topics)
-        self._subscription = Subscription(
-            self.group_id, names, pattern, checked_assignors(assignors, self.config), auto_offset_reset
-        )
+        self._subscription = Subscription(self.group_id, names, pattern, created_assignors(self.config))
         self._session = Session(self.config, "member", metadata_max_idle_s=math.inf)
         self._reading = Session(self.config, "member", frame_size_max=answer_size_max(self.config))
-        self._isolation = isolation
-        self._fetcher = Fetcher(
-            self._reading,
-            self.config,
-            isolation=isolation,
-            auto_offset_reset=auto_offset_reset,
-            key_deserializer=key_deserializer,
-            value_deserializer=value_deserializer,
-        )
+        self._fetcher = Fetcher(self._reading, self.config)
         self._available = self._fetcher.available
         self._metrics = measured(self._fetcher)
         self._background = BackgroundTask(self._fetcher)
@@ -241,24 +241,24 @@ class Member(PartitionCalls, ForeignCallHints):
             self._fetcher.offer(self._poll_timer.until)
         return record
 
-    def batches(self, max_records: int = 500, max_wait_ms: float = 500.0) -> Batches[list[ConsumedRecord]]:
+    def batches(self, max_records: int = 500, max_wait_ms: float = 0.0) -> Batches[list[ConsumedRecord]]:
         """The records in lists: an asynchronous iterator over `list[ConsumedRecord]`.
 
             async for batch in member.batches(max_records=1000, max_wait_ms=200):
                 ...
 
-        A list comes as soon as it has `max_records`, or `max_wait_ms` after its first record; with 0 it has what
-        was fetched. It is never empty, and has the records of each partition in the order of their offsets. A list
+        A list has what was fetched, up to `max_records`. With `max_wait_ms` it waits for more, for that time after its
+        first record. It is never empty, and has the records of each partition in the order of their offsets. A list
         counts as one poll: positions move to its end when it is returned, and partitions are assigned and revoked
-        between two lists only. A call that is cancelled loses nothing: its records come with the
-        next one, or one by one. Raises ConfigError at once, and while iterating what `__anext__` raises.
+        between two lists only. A call that is cancelled loses nothing: its records come with the next one, or one by
+        one. Raises ConfigError at once, and while iterating what `__anext__` raises.
         """
         return Batches(self._begin_loop, self._next_list, max_records, max_wait_ms)
 
     def _next_list(self, max_records: int, max_wait_s: float) -> Coroutine[Any, Any, list[ConsumedRecord]]:
         return self._poll(lambda: self._fetcher.next_list(max_records, max_wait_s))
 
-    def arrow_batches(self, max_records: int = ARROW_ROWS, max_wait_ms: float = 500.0) -> Batches[pa.RecordBatch]:
+    def arrow_batches(self, max_records: int = ARROW_ROWS, max_wait_ms: float = 0.0) -> Batches[pa.RecordBatch]:
         """As `batches`, but record batches of pyarrow, with the columns of `Reader.read_arrow`.
 
             async for batch in member.arrow_batches(max_wait_ms=200):
@@ -367,7 +367,7 @@ class Member(PartitionCalls, ForeignCallHints):
         (tp,) = self._owned(tp)
         self._running().assignment.skip(tp, offset + 1)
 
-    def subscribe(self, topics: Subscribed) -> None:
+    def subscribe(self, topics: str | Iterable[str] | re.Pattern[str]) -> None:
         """Replace the subscription; raises ConfigError and InvalidTopicError.
 
         With a pattern the topics before stay subscribed until it is known which ones match.

@@ -12,7 +12,6 @@ from aioprod.calls.coordinator import COORDINATOR_RETRIABLE, Coordinator
 from aioprod.errors import (
     AioprodError,
     BrokerError,
-    ConfigError,
     ErrorCode,
     ProtocolError,
     RequestTimedOutError,
@@ -24,9 +23,10 @@ from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetC
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["commit_offsets", "reset_time", "start_offsets"]
+__all__ = ["RESET_TIMES", "commit_offsets", "start_offsets"]
 
-_RESETS: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+RESET_TIMES: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+"""A value of `auto.offset.reset` -> the time whose offset is looked up; None: an error is raised."""
 _LAST_WITH_NAMES: Final = 9
 _FIRST_STATIC: Final = 7
 _UNCLEAR: Final = (None, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -49,14 +49,6 @@ _HINTS: Final[Mapping[ErrorCode | int, str]] = {
 }
 
 
-def reset_time(auto_offset_reset: object) -> int | None:
-    """EARLIEST or LATEST, None for "none"; raises ConfigError for anything else."""
-    if not isinstance(auto_offset_reset, str) or auto_offset_reset not in _RESETS:
-        choice = ", ".join(_RESETS)
-        raise ConfigError(f"auto_offset_reset is {auto_offset_reset!r}: it must be one of {choice}.")
-    return _RESETS[auto_offset_reset]
-
-
 async def start_offsets(
     coordinator: Coordinator, partitions: Iterable[TopicPartition], deadline: float, *, auto_offset_reset: str
 ) -> dict[TopicPartition, int]:
@@ -68,7 +60,7 @@ async def start_offsets(
     `stable_offsets` raises.
     """
     requested = tuple(partitions)
-    time = reset_time(auto_offset_reset)
+    time = RESET_TIMES[auto_offset_reset]
     if not requested:
         return {}
     committed = await stable_offsets(coordinator, requested, deadline, may_be_old=True)

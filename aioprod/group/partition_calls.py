@@ -14,6 +14,7 @@ from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of
 from aioprod.types import OffsetAndMetadata, Timestamp, TopicPartition
 
 if TYPE_CHECKING:
+    from aioprod.group.config import MemberConfig
     from aioprod.group.fetcher import Fetcher
     from aioprod.group.meters import MemberMetrics
     from aioprod.group.parts import Parts
@@ -33,9 +34,9 @@ class PartitionCalls(Started):
     owns. A partition that is assigned to another member loses its pause.
     """
 
+    config: MemberConfig
     _parts: Parts | None
     _fetcher: Fetcher
-    _isolation: str
     _metrics: MemberMetrics
     _reading: Session
 
@@ -110,12 +111,14 @@ class PartitionCalls(Started):
         self._running()
         timestamps = {tp: timestamp_of("times", at) for tp, at in times.items()}
         checked_partitions(timestamps)
-        found = await look_up(self._reading, timestamps, self._isolation)
+        found = await look_up(self._reading, timestamps, self.config.isolation_level)
         return {tp: None if offset < 0 else offset for tp, offset in found.items()}
 
     async def _look_up(self, partitions: Partitions | None, time: int) -> dict[TopicPartition, int]:
         self._running()
-        return await look_up(self._reading, dict.fromkeys(self._requested(partitions), time), self._isolation)
+        return await look_up(
+            self._reading, dict.fromkeys(self._requested(partitions), time), self.config.isolation_level
+        )
 
     def _requested(self, partitions: Partitions | None) -> tuple[TopicPartition, ...]:
         return tuple(sorted(self.assignment)) if partitions is None else checked_partitions(partitions)

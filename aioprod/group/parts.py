@@ -45,7 +45,6 @@ class Subscription(NamedTuple):
     """Their names; empty with a pattern."""
     pattern: re.Pattern[str] | None
     assignors: tuple[Assignor, ...]
-    auto_offset_reset: str
 
 
 class Parts:
@@ -69,7 +68,7 @@ class Parts:
         member_log = MemberLog(group_id, config.client_id)
         self._milestones = Milestones(member_log, config, metrics)
         log = RebalanceLog(member_log, session.clock)
-        reset = subscription.auto_offset_reset
+        reset = config.auto_offset_reset
         self.assignment = AssignmentState(fetcher, coordinator, session, callbacks, reset, metrics, log)
         self.explainer = Explainer(self.membership, coordinator, self.assignment, fetcher, session, reading)
         stall_monitor = StallMonitor(member_log, _causes_of(self.explainer, gate), session.clock)
@@ -100,7 +99,7 @@ class Parts:
 
 
 def _membership(subscription: Subscription, config: MemberConfig, session: Session) -> Membership:
-    group_id, topics, _, assignors, _ = subscription
+    group_id, topics, _, assignors = subscription
     if config.group_protocol == "classic":
         return ClassicMembership(group_id, topics, assignors, config, session.backoff_s, session.clock())
     metadata = session.client.metadata

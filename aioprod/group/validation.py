@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from aioprod.calls.session import check_topic_name
 from aioprod.config import instantiate
@@ -14,25 +14,38 @@ from aioprod.group.config import MemberConfig
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
 __all__ = [
-    "DEFAULT_ASSIGNORS",
-    "Subscribed",
-    "checked_assignors",
     "checked_commit",
     "checked_group",
     "checked_offsets",
     "checked_partitions",
     "checked_subscription",
+    "created_assignors",
+    "member_config",
     "place_of",
 ]
-
-Subscribed: TypeAlias = str | Iterable[str] | re.Pattern[str]
-"""The name of a topic, several, or a pattern that names have to match."""
-
-DEFAULT_ASSIGNORS: Final = ("cooperative-sticky", "range")
 
 _TEXT_BYTES_MAX: Final = 32_767
 _PARTITION_MAX: Final = 2**31 - 1
 _OFFSET_MAX: Final = 2**63 - 1
+
+
+def member_config(
+    config: MemberConfig | Mapping[str, Any] | None,
+    bootstrap_servers: Any,
+    options: Mapping[str, Any],
+    group_id: str | None,
+) -> tuple[MemberConfig, str]:
+    """The settings of a member, and the name of its group, which is given once or twice alike; raises ConfigError."""
+    made = MemberConfig.given(config, bootstrap_servers, options)
+    if group_id is not None and made.group_id not in (None, checked_group(group_id)):
+        raise ConfigError(
+            f"group_id is {group_id!r:.60}, and group.id in config is {made.group_id!r:.60}.", hint="Give one of them."
+        )
+    if group_id is not None:
+        made = made.replace(group_id=group_id)
+    if made.group_id is None:
+        raise ConfigError("No group is given.", hint='Give the member group_id=..., or a config with "group.id".')
+    return made, checked_group(made.group_id)
 
 
 def checked_group(group_id: object) -> str:
@@ -42,7 +55,9 @@ def checked_group(group_id: object) -> str:
     return group_id
 
 
-def checked_subscription(topics: Subscribed) -> tuple[re.Pattern[str] | None, frozenset[str]]:
+def checked_subscription(
+    topics: str | Iterable[str] | re.Pattern[str],
+) -> tuple[re.Pattern[str] | None, frozenset[str]]:
     """The pattern of the topics to read, or their names; raises ConfigError and InvalidTopicError."""
     if isinstance(topics, re.Pattern):
         if not isinstance(topics.pattern, str):
@@ -58,17 +73,10 @@ def checked_subscription(topics: Subscribed) -> tuple[re.Pattern[str] | None, fr
     return None, frozenset(names)
 
 
-def checked_assignors(given: object, config: MemberConfig) -> tuple[Assignor, ...]:
-    """The assignors, created from names where they are given so; raises ConfigError."""
-    if config.group_protocol == "consumer" and given is not DEFAULT_ASSIGNORS:
-        raise ConfigError(
-            "assignors can't be set with group.protocol=consumer: the brokers assign the partitions.",
-            hint="Set group_remote_assignor to one of theirs.",
-        )
-    if not isinstance(given, Iterable):
-        raise ConfigError(f"assignors is {given!r:.60}: give names of assignors, or objects.")
+def created_assignors(config: MemberConfig) -> tuple[Assignor, ...]:
+    """The assignors of the settings, created from names where they are given so; raises ConfigError."""
     assignors: dict[str, Assignor] = {}
-    for one in [given] if isinstance(given, str) else given:
+    for one in config.partition_assignment_strategy:
         assignor = instantiate(one, "assignor", config)
         name = getattr(assignor, "name", None)
         if not isinstance(name, str) or not name:
@@ -76,8 +84,6 @@ def checked_assignors(given: object, config: MemberConfig) -> tuple[Assignor, ..
         if name in assignors:
             raise ConfigError(f"Assignor {name!r} is given twice.")
         assignors[name] = assignor
-    if not assignors:
-        raise ConfigError("assignors is empty: give at least one.")
     return tuple(assignors.values())
 
 

@@ -23,8 +23,9 @@ class Producer(ProducerCalls):
 
     `options` are fields of `ProducerConfig` (Java's names in snake_case, `linger_ms=5`); they win over those of
     `config`, which may also be a dict with Java's names. Serializers, partitioner and interceptors may be objects,
-    classes or names. `on_error(error, record)` is called for each failed record that no caller waits for; by default a
-    warning is logged for each failed batch. Raises ConfigError. Touches no network before `start()`.
+    classes or names: `aioprod.options` has the types. `on_error(error, record)` is called for each failed record that
+    no caller waits for; by default a warning is logged for each failed batch. Raises ConfigError. Touches no network
+    before `start()`.
     """
 
     # A class of Python's own, so that it has a signature and a test may patch its methods, which those of a compiled

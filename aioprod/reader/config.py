@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aioprod.config import SessionConfig
-from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, integer, text
-from aioprod.errors import ConfigError
+from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, choice, instance, integer, text
 
 if TYPE_CHECKING:
     from aioprod.config._other_clients import Role
 
-__all__ = ["ISOLATION_LEVELS", "ReaderConfig", "isolation_level"]
+__all__ = ["ISOLATION_LEVELS", "ReaderConfig"]
 
 ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
 """The isolation levels, with their numbers on the wire (KIP-98)."""
-
-
-def isolation_level(isolation: str) -> int:
-    """The number on the wire; raises ConfigError for any other value than ISOLATION_LEVELS."""
-    if isolation not in ISOLATION_LEVELS:
-        raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
-    return ISOLATION_LEVELS[isolation]
 
 
 class ReaderConfig(SessionConfig):
@@ -32,7 +24,19 @@ class ReaderConfig(SessionConfig):
 
     _ours: ClassVar[tuple[str, ...]] = ("consumers",)
     _role: ClassVar[Role] = "reader"
+    _takes_other_names: ClassVar[bool] = True
 
+    isolation_level: str = choice(
+        "read_uncommitted",
+        ISOLATION_LEVELS,
+        alias="isolation",
+        importance=MEDIUM,
+        doc="`read_committed` leaves out the records of aborted transactions, and ends where an open one begins.",
+    )
+    key_deserializer: Any = instance("deserializer", importance=HIGH, doc="Makes keys of bytes. None: they stay bytes.")
+    value_deserializer: Any = instance(
+        "deserializer", importance=HIGH, doc="Makes values of bytes. None: they stay bytes."
+    )
     # A fixed size cuts large answers into so many parts that these cost as much as decoding them; the system's own size
     # grows with the traffic. Java's consumer has 65,536.
     receive_buffer_bytes: int = integer(
@@ -53,10 +57,16 @@ class ReaderConfig(SessionConfig):
         importance=HIGH,
         doc="The most bytes of one partition in a response; a first batch that is larger is returned all the same.",
     )
+    fetch_min_bytes: int = integer(
+        1,
+        importance=HIGH,
+        doc="How many bytes of records a broker waits for before it answers, for `fetch.max.wait.ms` at most. More "
+        "means fewer requests, and records that come later.",
+    )
     fetch_max_wait_ms: int = integer(
         500,
         importance=LOW,
-        doc="How long a broker may wait for records before it sends an empty response.",
+        doc="How long a broker may wait for `fetch.min.bytes` before it answers with less.",
     )
     check_crcs: bool = boolean(
         True,

@@ -15,14 +15,11 @@ __all__ = ["Deserializers"]
 
 
 class Deserializers:
-    """The deserializers of keys and values: objects, functions, classes or names; None keeps bytes.
+    """The deserializers of keys and values that the settings name; None keeps bytes. Raises ConfigError."""
 
-    Raises ConfigError.
-    """
-
-    def __init__(self, config: ReaderConfig, key: Any, value: Any) -> None:
-        self._key = _adapted(config, key, is_key=True)
-        self._value = _adapted(config, value, is_key=False)
+    def __init__(self, config: ReaderConfig) -> None:
+        self._key = _adapted(config, config.key_deserializer, is_key=True)
+        self._value = _adapted(config, config.value_deserializer, is_key=False)
         self.is_plain = self._key is None and self._value is None
         """There is no deserializer, so that records stay as they are."""
 

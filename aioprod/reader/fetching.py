@@ -14,7 +14,7 @@ from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, ErrorCode, ProtocolError
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchPartition, FetchTopic, ForgottenTopic, PartitionData
-from aioprod.reader.config import ReaderConfig
+from aioprod.reader.config import ISOLATION_LEVELS, ReaderConfig
 from aioprod.reader.consumed_records import ConsumedRecords
 from aioprod.reader.fetch_session import NO_SESSION_EPOCH, FetchSession, Plan
 from aioprod.reader.naming import Naming
@@ -31,7 +31,6 @@ __all__ = [
     "Fetching",
     "answer_size_max",
     "decompressed",
-    "log_end_offsets",
     "out_of_range",
 ]
 
@@ -104,8 +103,8 @@ class Fetching:
     thousand, and gives the room of those that have not been used for two minutes to others.
     """
 
-    def __init__(self, isolation_level: int, config: ReaderConfig, *, sessions: bool = False) -> None:
-        self._isolation_level = isolation_level
+    def __init__(self, config: ReaderConfig, *, sessions: bool = False) -> None:
+        self._isolation_level = ISOLATION_LEVELS[config.isolation_level]
         self._config = config
         self._turns = 0
         self._sessions: defaultdict[int, FetchSession] | None = defaultdict(FetchSession) if sessions else None
@@ -142,7 +141,7 @@ class Fetching:
         kind = FetchRequest if all(one.topic_id is not None for one in positions) else FetchByName
         return kind(
             max_wait_ms=self._config.fetch_max_wait_ms if plan.is_complete else 0,
-            min_bytes=1,
+            min_bytes=self._config.fetch_min_bytes,
             max_bytes=self._config.fetch_max_bytes,
             isolation_level=self._isolation_level,
             session_id=plan.session_id,
@@ -168,6 +167,14 @@ class Fetching:
         rows = ((topic, row) for topic in response.responses for row in topic.partitions)
         found = (session.position(topic.topic, topic.topic_id, row.partition_index) for topic, row in rows)
         return [one for one in found if one is not None]
+
+    def log_ends(self, positions: Sequence[Position], response: FetchResponse) -> dict[TopicPartition, int]:
+        """The end of each partition for the isolation level: the last stable offset or the high watermark."""
+        return {
+            tp: row.last_stable_offset if self._isolation_level else row.high_watermark
+            for tp, row in _rows(positions, response).items()
+            if row.error_code == ErrorCode.NONE
+        }
 
     def lost(self, node_id: int) -> None:
         """A request to this broker has no response."""
@@ -258,17 +265,6 @@ def _rows(positions: Sequence[Position], response: FetchResponse) -> dict[TopicP
         TopicPartition(topic.topic or names.get(topic.topic_id, ""), row.partition_index): row
         for topic in response.responses
         for row in topic.partitions
-    }
-
-
-def log_end_offsets(
-    positions: Sequence[Position], response: FetchResponse, isolation_level: int
-) -> dict[TopicPartition, int]:
-    """The end of each partition for this isolation level: the last stable offset or the high watermark."""
-    return {
-        tp: row.last_stable_offset if isolation_level else row.high_watermark
-        for tp, row in _rows(positions, response).items()
-        if row.error_code == ErrorCode.NONE
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
 from aioprod.calls.leaders import LeaderRequests
@@ -15,7 +15,7 @@ from aioprod.errors import AioprodError, BrokerError, ErrorCode
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.reader.arrow_rows import ARROW_ROWS, ArrowRows, check_arrow, opened
 from aioprod.reader.bounds import Bound, Selection
-from aioprod.reader.config import ReaderConfig, isolation_level
+from aioprod.reader.config import ReaderConfig
 from aioprod.reader.deserializing import Deserializers
 from aioprod.reader.fetching import FetchedBatch, Fetching, answer_size_max, decompressed, out_of_range
 from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
@@ -45,9 +45,10 @@ class Reader(SessionUser):
     """Reads topics from one event loop; use it as `async with Reader("host:9092") as reader`.
 
     `options` are fields of `ReaderConfig` (Java's names in snake_case); they win over those of `config`, which may
-    also be a dict with Java's names. `isolation` is read_uncommitted or read_committed: the latter leaves out the
+    also be a dict with Java's names. `isolation_level` is read_uncommitted or read_committed: the latter leaves out the
     records of aborted transactions, and ends where the first open one begins. Deserializers may be objects, functions,
-    classes or names; None gives bytes. Raises ConfigError. Connects to no broker before `start()`.
+    classes or names: `aioprod.options` has the types. None: as `config` says, by default read_uncommitted and bytes.
+    Raises ConfigError. Connects to no broker before `start()`.
     """
 
     def __init__(
@@ -55,15 +56,19 @@ class Reader(SessionUser):
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
         config: ReaderConfig | Mapping[str, Any] | None = None,
-        isolation: str = "read_uncommitted",
+        isolation_level: Literal["read_uncommitted", "read_committed"] | None = None,
         key_deserializer: DeserializerOption | None = None,
         value_deserializer: DeserializerOption | None = None,
         **options: Unpack[ReaderOptions],
     ) -> None:
-        self.config = ReaderConfig.given(config, bootstrap_servers, options)
-        self._isolation_level = isolation_level(isolation)
-        self._isolation = isolation
-        self._deserializers = Deserializers(self.config, key_deserializer, value_deserializer)
+        named = {
+            "isolation_level": isolation_level,
+            "key_deserializer": key_deserializer,
+            "value_deserializer": value_deserializer,
+        }
+        given = {**options, **{name: value for name, value in named.items() if value is not None}}
+        self.config = ReaderConfig.given(config, bootstrap_servers, given)
+        self._deserializers = Deserializers(self.config)
         self._session = Session(self.config, "reader", frame_size_max=answer_size_max(self.config))
 
     # --- life
@@ -143,7 +148,7 @@ class Reader(SessionUser):
 
         Where all records are older that is the end. Raises ConfigError, and what `read` raises about topics.
         """
-        return await topic_offsets(self._session, topic, at, self._isolation)
+        return await topic_offsets(self._session, topic, at, self.config.isolation_level)
 
     async def _records(self, selection: Selection, *, owned: bool = False) -> AsyncGenerator[ConsumedRecord, None]:
         """`owned`: start this reader, and close it with the iterator."""
@@ -191,7 +196,7 @@ class Reader(SessionUser):
         partitions = await session.partitions(topic)
         # Offsets are looked up by the topic's name: they are those of this topic, or the first fetch will fail.
         topic_id = session.client.metadata.cluster.topic_id(topic)
-        bounds = await selection.resolve(session, len(partitions), self._isolation)
+        bounds = await selection.resolve(session, len(partitions), self.config.isolation_level)
         positions = [
             Position(tp=TopicPartition(topic, partition), offset=start, end=end, topic_id=topic_id)
             for partition, (start, end) in bounds.items()
@@ -204,7 +209,7 @@ class Reader(SessionUser):
     async def _responses(self, positions: Sequence[Position]) -> AsyncGenerator[Iterator[FetchedBatch], None]:
         """The batches of each response; the caller uses them up before it takes the next one."""
         session = self._session
-        fetching = Fetching(self._isolation_level, self.config)
+        fetching = Fetching(self.config)
 
         def request(node_id: int, requested: Sequence[Position]) -> FetchRequest:
             cluster = session.client.metadata.cluster
@@ -223,7 +228,7 @@ class Reader(SessionUser):
         """Raise BrokerError with the range of the log for an OFFSET_OUT_OF_RANGE, which does not contain it."""
         for one in out_of_range(positions, response):
             first, end = [
-                (await look_up(self._session, {one.tp: timestamp}, self._isolation))[one.tp]
+                (await look_up(self._session, {one.tp: timestamp}, self.config.isolation_level))[one.tp]
                 for timestamp in (EARLIEST, LATEST)
             ]
             hint = "Retention has removed what was before: keep records longer, or start later."
@@ -253,7 +258,7 @@ def read(
     start: Bound = None,
     end: Bound = None,
     partitions: Iterable[int] | None = None,
-    isolation: str = "read_uncommitted",
+    isolation_level: Literal["read_uncommitted", "read_committed"] | None = None,
     key_deserializer: DeserializerOption | None = None,
     value_deserializer: DeserializerOption | None = None,
     **options: Unpack[ReaderOptions],
@@ -268,7 +273,7 @@ def read(
     reader = Reader(
         bootstrap_servers,
         config=config,
-        isolation=isolation,
+        isolation_level=isolation_level,
         key_deserializer=key_deserializer,
         value_deserializer=value_deserializer,
         **options,

@@ -83,7 +83,7 @@ class KafkaSettings(Mapping[str, str]):
 
         These have the reason with each name. The log (INFO) names what is left out.
         """
-        left_out = {name: f"a setting of {owner}" for name, owner in config.of_others(self).items()}
+        left_out = config.left_out([name for name in self if name not in pointless])
         left_out |= {name: reason for name, reason in pointless.items() if name in self}
         if left_out:
             _logger.info("Left out: %s.", "; ".join(f"kafka.{name}, {reason}" for name, reason in left_out.items()))

@@ -175,7 +175,7 @@ async def member(address: str, topic: str, records: int, *, in_lists: bool = Fal
             for tp in reader.assignment:
                 reader.seek(tp, 0)
             if in_lists:
-                return await count(reader.batches(PER_TURN), records, len)
+                return await count(reader.batches(PER_TURN, max_wait_ms=500), records, len)
             return await count(reader, records, lambda _: 1)
 
         yield call

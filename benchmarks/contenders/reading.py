@@ -75,9 +75,9 @@ async def _member(job: Job, records: int, *, call: str) -> int:
     options: dict[str, Any] = {"topics": [topic], "auto_offset_reset": "earliest", **job.log_in}
     async with Member(job.bootstrap_servers, group_id=f"{topic}-{call}", **options) as member:
         if call == "arrow":
-            return await _count(member.arrow_batches(), records, _rows)
+            return await _count(member.arrow_batches(max_wait_ms=500), records, _rows)
         if call == "lists":
-            return await _count(member.batches(MAX_RECORDS), records, len)
+            return await _count(member.batches(MAX_RECORDS, max_wait_ms=500), records, len)
         return await _count(member, records, _one)
 
 

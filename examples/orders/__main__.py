@@ -101,7 +101,7 @@ async def take_orders(settings: Settings, folder: Path, orders: int, kills: int,
                 relay.kill()
                 relay.start()
         await until_sent(settings, orders)
-    stored = read(settings.topic, bootstrap_servers=settings.bootstrap_servers, isolation="read_committed")
+    stored = read(settings.topic, bootstrap_servers=settings.bootstrap_servers, isolation_level="read_committed")
     found = differences(placed, [record async for record in stored])
     seconds = time.perf_counter() - start
     screen.table("orders", [("taken", f"{orders:,}"), ("relay killed", f"{kills}"), ("in all", f"{seconds:.1f} s")])

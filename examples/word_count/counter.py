@@ -45,7 +45,7 @@ class WordCounter:
             heartbeat_interval_ms=heartbeat_interval_ms,
             topics=[LINES],
             auto_offset_reset="earliest",
-            isolation="read_committed",
+            isolation_level="read_committed",
             on_revoked=self._forget,
         )
         self._topic = CountsTopic(bootstrap_servers, COUNTS)

@@ -35,7 +35,7 @@ class CountsTopic:
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self._topic = topic
-        self._committed = Reader(bootstrap_servers, isolation="read_committed")
+        self._committed = Reader(bootstrap_servers, isolation_level="read_committed")
         self._all = Reader(bootstrap_servers)
         self._stack = AsyncExitStack()
 

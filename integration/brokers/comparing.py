@@ -55,7 +55,7 @@ async def check_stored(broker: Broker, topic: str, committed: Iterable[Record], 
         )
         ours = [
             Record.of(record)
-            async for record in read(topic, bootstrap_servers=broker.bootstrap_servers, isolation=isolation)
+            async for record in read(topic, bootstrap_servers=broker.bootstrap_servers, isolation_level=isolation)
         ]
         same(f"aioprod.reader with {isolation}", _in_order(ours), expected[isolation])
 

@@ -18,9 +18,10 @@ from aioprod.admin import Admin
 from aioprod.calls.coordinator import Coordinator
 from aioprod.calls.session import Session
 from aioprod.errors import BrokerError, ErrorCode
+from aioprod.group.config import MemberConfig
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.offsets import commit_offsets, start_offsets
-from aioprod.reader import Reader, ReaderConfig
+from aioprod.reader import Reader
 from aioprod.reader.fetching import answer_size_max
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.testing import KafkaCluster
@@ -42,10 +43,11 @@ async def running_fetcher(
     cluster: KafkaCluster, *, isolation: str = "read_uncommitted", reset: str = "earliest", **options: Any
 ) -> AsyncIterator[tuple[Fetcher, Session]]:
     """A fetcher and its session."""
-    config = ReaderConfig.from_options(bootstrap_servers=cluster.bootstrap_servers, **options)
+    options |= {"isolation_level": isolation, "auto_offset_reset": reset}
+    config = MemberConfig.from_options(bootstrap_servers=cluster.bootstrap_servers, **options)
     session = Session(config, "member", frame_size_max=answer_size_max(config))
     await session.start()
-    fetcher = Fetcher(session, config, isolation=isolation, auto_offset_reset=reset)
+    fetcher = Fetcher(session, config)
     try:
         yield fetcher, session
     finally:

@@ -253,7 +253,9 @@ async def test_each_record_is_transformed_exactly_once(
             await asyncio.sleep(0.3)
             written = [
                 one.value
-                async for one in read(target, bootstrap_servers=newest.bootstrap_servers, isolation="read_committed")
+                async for one in read(
+                    target, bootstrap_servers=newest.bootstrap_servers, isolation_level="read_committed"
+                )
             ]
     for task in tasks:
         task.cancel()
@@ -283,7 +285,8 @@ async def test_a_transaction_of_who_was_replaced_is_refused(cluster: KafkaCluste
             assert not isinstance(caught.value, ProducerFencedError)
             await send(b"alive", new.group_metadata)
     found = [
-        one.value async for one in read(target, bootstrap_servers=cluster.bootstrap_servers, isolation="read_committed")
+        one.value
+        async for one in read(target, bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed")
     ]
     assert found == [b"alive"]
     assert metadata != GroupMetadata(f"of-{source}")

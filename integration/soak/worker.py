@@ -68,7 +68,7 @@ class Load:
             group_id="soak",
             topics=[job.topic],
             auto_offset_reset="earliest",
-            isolation="read_committed",
+            isolation_level="read_committed",
             config=job.settings,
         )
         self._is_ending = False

@@ -164,6 +164,25 @@ def test_a_group_commits_what_was_written(
     assert cluster.committed_offset("g", TopicPartition("t", 0)) == 7
 
 
+@pytest.mark.parametrize("group", [[], ["--group", "mine"]])
+def test_the_file_of_a_consumer_is_read_as_it_is(
+    group: list[str], cluster: FakeClusterThread, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "consumer.properties"
+    path.write_text(
+        "group.id=theirs\nenable.auto.commit=true\nauto.offset.reset=latest\nisolation.level=read_committed\n"
+        "key.deserializer=org.apache.kafka.common.serialization.StringDeserializer\n"
+        "value.deserializer=io.confluent.kafka.serializers.KafkaAvroDeserializer\n"
+        "max.poll.records=5\nfetch.min.bytes=1\npartition.assignment.strategy="
+        "org.apache.kafka.clients.consumer.RangeAssignor\n"
+    )
+    found = read(cluster, capfdbinary, "-F", str(path), *group, "--count", "7")
+    assert numbers(found) == [0, 1, 2, 3, 4, 100, 101]
+    assert cluster.committed_offset("theirs", TopicPartition("t", 0)) is None
+    if group:
+        assert cluster.committed_offset("mine", TopicPartition("t", 0)) == 5
+
+
 def test_records_that_come_are_followed_until_ctrl_c(cluster: FakeClusterThread) -> None:
     with program("read", "t", "-b", cluster.bootstrap, "--partition", "1", "--follow") as running:
         assert running.stdout is not None

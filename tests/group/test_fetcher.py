@@ -9,9 +9,9 @@ import pytest
 
 from aioprod.calls.session import Session
 from aioprod.errors import ConfigError, SerializationError, UsageError
+from aioprod.group.config import MemberConfig
 from aioprod.group.fetcher import Fetcher
 from aioprod.messages import FetchRequest, ListOffsetsRequest
-from aioprod.reader.config import ReaderConfig
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.records import Compression, ControlType
 from aioprod.testing import FakeCluster
@@ -69,7 +69,7 @@ async def test_the_position_is_after_the_last_returned_record() -> None:
     ("isolation", "values"), [("read_uncommitted", [b"a", b"b", b"c"]), ("read_committed", [b"c"])]
 )
 async def test_the_isolation(isolation: str, values: list[bytes]) -> None:
-    async with FakeCluster() as brokers, running_fetcher(brokers, isolation=isolation) as fetcher:
+    async with FakeCluster() as brokers, running_fetcher(brokers, isolation_level=isolation) as fetcher:
         log = brokers.create_topic("orders").partitions[0]
         for value in (b"a", b"b"):
             append(log, stored_batch([value], producer_id=7, transactional=True))
@@ -415,20 +415,23 @@ async def test_an_interruption_during_deserialization_keeps_the_record() -> None
 # --- use
 
 
+def fetcher_of(**options: Any) -> Fetcher:
+    config = MemberConfig.from_options(bootstrap_servers="h:1", **options)
+    return Fetcher(Session(config, "member"), config)
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"isolation": "committed"}, "isolation is 'committed': it must be one of read_uncommitted, read_committed"),
-        ({"auto_offset_reset": "first"}, "auto_offset_reset is 'first': it must be one of earliest, latest, none"),
-        ({"auto_offset_reset": None}, "auto_offset_reset is None"),
+        ({"isolation_level": "committed"}, "must be one of read_uncommitted, read_committed, not 'committed'"),
+        ({"auto_offset_reset": "first"}, "must be one of latest, earliest, none, not 'first'"),
+        ({"auto_offset_reset": None}, "must be one of latest, earliest, none, not None"),
         ({"key_deserializer": 7}, "not a deserializer"),
     ],
 )
-def test_invalid_arguments_raise_at_once(options: Any, complaint: str) -> None:
-    config = ReaderConfig.from_options(bootstrap_servers="h:1")
-    given = {"isolation": "read_committed", "auto_offset_reset": "latest", **options}
+def test_invalid_settings_raise_at_once(options: Any, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        Fetcher(Session(config, "member"), config, **given)
+        fetcher_of(**options)
 
 
 @pytest.mark.parametrize("waits_for", ["nothing", "records", "offsets", "unpacking"])

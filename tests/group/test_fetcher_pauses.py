@@ -113,7 +113,7 @@ async def test_a_seek_keeps_the_pause_and_a_drop_ends_it() -> None:
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 async def test_the_lag(isolation: str) -> None:
-    async with FakeCluster() as brokers, running_fetcher(brokers, isolation=isolation) as fetcher:
+    async with FakeCluster() as brokers, running_fetcher(brokers, isolation_level=isolation) as fetcher:
         log = brokers.create_topic("t").partitions[0]
         append(log, stored_batch([b"a", b"b"], producer_id=7, transactional=True))
         log.end_transaction(ControlType.COMMIT, 7, 0, 1000)

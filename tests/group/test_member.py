@@ -14,7 +14,7 @@ from aioprod.cluster.topic_errors import UNKNOWN_ATTEMPTS
 from aioprod.errors import BrokerError, ConfigError, ErrorCode, InvalidTopicError, UnsupportedVersionError, UsageError
 from aioprod.group import GroupMetadata, Member, MemberConfig
 from aioprod.group.assignors import RangeAssignor
-from aioprod.group.validation import checked_assignors
+from aioprod.group.validation import created_assignors
 from aioprod.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -618,13 +618,13 @@ async def test_it_has_to_be_started() -> None:
         ({"on_assigned": 5}, "on_assigned is 5"),
         ({"topics": []}, "topics is empty"),
         ({"topics": None}, "topics is None: give the name of a topic"),
-        ({"assignors": 5}, "assignors is 5: give names"),
-        ({"assignors": []}, "assignors is empty"),
+        ({"assignors": 5}, r"partition\.assignment\.strategy must be a list of assignors"),
+        ({"assignors": []}, r"partition\.assignment\.strategy is empty"),
         ({"assignors": ["rnage"]}, "names no assignor"),
         ({"assignors": ["range", "range"]}, "'range' is given twice"),
         ({"assignors": [object()]}, "is not an assignor"),
-        ({"auto_offset_reset": "soon"}, "auto_offset_reset is 'soon'"),
-        ({"isolation": "none"}, "isolation is 'none'"),
+        ({"auto_offset_reset": "soon"}, r"auto\.offset\.reset must be one of latest, earliest, none, not 'soon'"),
+        ({"isolation_level": "none"}, r"isolation\.level must be one of read_uncommitted, read_committed, not 'none'"),
         ({"heartbeat_interval_ms": 45_000}, r"not below session\.timeout\.ms=45000"),
         ({"group_protocol": "consumer", "session_timeout_ms": 1}, r"session\.timeout\.ms can't be set"),
         ({"group_remote_assignor": "range"}, r"can't be set without group\.protocol=consumer"),
@@ -644,8 +644,8 @@ def test_topics_have_legal_names() -> None:
 
 def test_assignors_are_names_classes_or_objects() -> None:
     java = "org.apache.kafka.clients.consumer.StickyAssignor"
-    named = [RangeAssignor(), java, "aioprod.group.assignors:RoundRobinAssignor"]
-    made = checked_assignors(named, MemberConfig.from_options(bootstrap_servers="localhost:9092"))
+    named: Any = [RangeAssignor(), java, "aioprod.group.assignors:RoundRobinAssignor"]
+    made = created_assignors(MemberConfig.from_options(bootstrap_servers="localhost:9092", assignors=named))
     assert [assignor.name for assignor in made] == ["range", "sticky", "roundrobin"]
     Member("localhost:9092", group_id="g", topics="t", assignors=named)
 

@@ -11,7 +11,7 @@ import pytest
 
 from aioprod.errors import BrokerError, ConfigError, ErrorCode, InvalidTopicError, UnknownTopicError, UsageError
 from aioprod.group import Member
-from aioprod.messages import OffsetCommitRequest
+from aioprod.messages import FetchRequest, OffsetCommitRequest
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from tests.group.test_member import (
@@ -154,6 +154,18 @@ async def test_gathered_records_of_a_revoked_partition_are_returned_by_its_next_
         assert revoked == [{P0: 0}]
         async with new_member(brokers) as other:
             assert places(await take(other, 3)) == {0: [0, 1, 2]}
+
+
+def test_lists_do_not_wait_for_more_records_by_default() -> None:
+    member = Member("h:1", group_id="g", topics="t")
+    assert member.batches()._max_wait_s == member.arrow_batches()._max_wait_s == 0
+
+
+@pytest.mark.parametrize("least", [0, 1, 5_000])
+async def test_a_member_asks_for_the_least_bytes_of_an_answer(least: int) -> None:
+    async with cluster(partitions=1, records=3) as brokers, new_member(brokers, fetch_min_bytes=least) as member:
+        assert places(await take(member, 3)) == {0: [0, 1, 2]}
+        assert {request.min_bytes for request in brokers.seen_of(FetchRequest)} == {least}
 
 
 async def test_a_list_ends_with_the_member() -> None:

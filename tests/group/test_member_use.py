@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aioprod.errors import AioprodError, ConfigError, UsageError
-from aioprod.group import Member
+from aioprod.group import Member, MemberConfig
 from aioprod.group.classic.membership import ClassicMembership
 from aioprod.testing import FakeCluster
 from aioprod.types import OffsetAndMetadata, TopicPartition
@@ -25,10 +26,10 @@ P0 = TopicPartition("t", 0)
         ({"group_id": "\ud800"}, "give the group a name"),
         ({"group_id": "g" * 32_768}, "give the group a name"),
         ({"topics": None}, "topics is None"),
-        ({"assignors": 5}, "assignors is 5"),
+        ({"assignors": 5}, r"partition\.assignment\.strategy must be"),
         (
             {"assignors": ["range"], "group_protocol": "consumer"},
-            r"assignors can't be set with group\.protocol=consumer",
+            r"partition\.assignment\.strategy \(assignors\) can't be set with group\.protocol=consumer",
         ),
         ({"group_instance_id": "a b"}, r"group\.instance\.id is 'a b'"),
         ({"group_instance_id": "i" * 250}, r"group\.instance\.id is 'iii"),
@@ -105,3 +106,32 @@ async def test_the_time_of_the_work_begins_with_the_record(monkeypatch: pytest.M
             fill(topic.partitions[0], 1)
             await waiting
             assert noted[-1] >= filled_at
+
+
+async def test_a_member_of_a_java_file_and_of_a_librdkafka_dict(tmp_path: Path) -> None:
+    async with FakeCluster() as brokers:
+        fill(brokers.create_topic("t").partitions[0], 2)
+        path = tmp_path / "consumer.properties"
+        path.write_text(
+            f"bootstrap.servers={brokers.bootstrap}\ngroup.id=java\nauto.offset.reset=earliest\n"
+            "enable.auto.commit=true\nisolation.level=read_committed\nmax.poll.records=1\nfetch.max.wait.ms=20\n"
+            "value.deserializer=org.apache.kafka.common.serialization.StringDeserializer\n"
+            "partition.assignment.strategy=org.apache.kafka.clients.consumer.RangeAssignor\n"
+        )
+        dictionary = {
+            "bootstrap.servers": brokers.bootstrap,
+            "group.id": "librdkafka",
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 20,
+            "queued.min.messages": 1,
+            "statistics.interval.ms": 0,
+        }
+        values = []
+        configs: list[Any] = [MemberConfig.from_properties(path), dictionary]
+        for config in configs:
+            async with asyncio.timeout(20), Member(topics="t", config=config) as member:
+                values.append((await anext(member)).value)
+                await anext(member)
+                await member.commit()
+        assert [type(value) for value in values] == [str, bytes]
+        assert brokers.state.groups.keys() >= {"java", "librdkafka"}

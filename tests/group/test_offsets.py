@@ -13,7 +13,6 @@ from aioprod.errors import (
     AioprodError,
     AuthorizationError,
     BrokerError,
-    ConfigError,
     ErrorCode,
     ProtocolError,
     RequestTimedOutError,
@@ -75,8 +74,6 @@ async def test_start_offsets_of_no_partitions_send_no_request() -> None:
     async with coordinated() as (brokers, session, coordinator):
         assert await start_offsets(coordinator, [], in_time(session), auto_offset_reset="none") == {}
         assert not brokers.seen_of(OffsetFetchRequest)
-        with pytest.raises(ConfigError, match="auto_offset_reset is 'never'"):
-            await start_offsets(coordinator, PLACES, in_time(session), auto_offset_reset="never")
 
 
 async def test_it_waits_for_a_transaction_with_an_offset() -> None:

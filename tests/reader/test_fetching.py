@@ -60,8 +60,8 @@ def cluster_with(*, topic_id: UUID = TOPIC_ID, epoch: int = 3) -> Cluster:
     return Cluster([NODE], infos, topic_ids={TOPIC: topic_id}, leader_epochs={tp: epoch})
 
 
-def fetching(*, level: int = 0, **options: Any) -> Fetching:
-    return Fetching(level, ReaderConfig.from_options(bootstrap_servers="h:1", **options))
+def fetching(**options: Any) -> Fetching:
+    return Fetching(ReaderConfig.from_options(bootstrap_servers="h:1", **options))
 
 
 def position(
@@ -113,9 +113,15 @@ def take(one: Position, *batches: bytes, aborted: Sequence[tuple[int, int]] = ()
 
 def test_the_request() -> None:
     positions = [position(2, 20, turn=2), position(0, 5, turn=1), position(1, 7, turn=1)]
-    part = fetching(level=1, max_partition_fetch_bytes=11, fetch_max_bytes=22, fetch_max_wait_ms=33)
+    part = fetching(
+        isolation_level="read_committed",
+        fetch_min_bytes=5,
+        max_partition_fetch_bytes=11,
+        fetch_max_bytes=22,
+        fetch_max_wait_ms=33,
+    )
     request = part.request(positions, cluster_with())
-    assert (request.max_bytes, request.max_wait_ms, request.min_bytes, request.isolation_level) == (22, 33, 1, 1)
+    assert (request.max_bytes, request.max_wait_ms, request.min_bytes, request.isolation_level) == (22, 33, 5, 1)
     assert (request.session_id, request.session_epoch, request.replica_id, request.rack_id) == (0, -1, -1, "")
     (topic,) = request.topics
     assert (topic.topic, topic.topic_id) == (TOPIC, TOPIC_ID)
@@ -380,7 +386,7 @@ def test_any_log_in_any_chunks(steps: list[tuple[Any, ...]], begin: int, max_byt
     for producer_id in list(log.open):
         log.end(producer_id, ControlType.ABORT)
     one = position(offset=begin, end=log.next_offset)
-    part, leaders = fetching(level=1), Leaders()
+    part, leaders = fetching(isolation_level="read_committed"), Leaders()
     found: list[bytes | None] = []
     while not one.is_done:
         found += values(batches_of(part, leaders, [one], answer(log.answer(one.offset, max_bytes))))

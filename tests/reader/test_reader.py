@@ -97,7 +97,7 @@ async def test_the_end_is_looked_up_once() -> None:
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 async def test_the_isolation_level_is_sent(isolation: str) -> None:
-    async with FakeCluster() as brokers, new_reader(brokers, isolation=isolation) as reader:
+    async with FakeCluster() as brokers, new_reader(brokers, isolation_level=isolation) as reader:
         fill(brokers.create_topic(TOPIC).partitions[0], 3)
         assert len(await collect(reader.read(TOPIC))) == 3
         requests = [*brokers.seen_of(ListOffsetsRequest), *brokers.seen_of(FetchRequest)]

@@ -93,8 +93,9 @@ async def test_a_record_that_can_not_be_deserialized() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"isolation": "committed"}, "isolation is 'committed': it must be one of read_uncommitted, read_committed"),
-        ({"isolation": None}, "isolation is None"),
+        ({"isolation_level": "committed"}, "must be one of read_uncommitted, read_committed, not 'committed'"),
+        ({"isolation": "committed"}, "must be one of read_uncommitted, read_committed, not 'committed'"),
+        ({"isolation": None}, "must be one of read_uncommitted, read_committed, not None"),
         ({"start": "earliest"}, "start is 'earliest'"),
         ({"end": {0: -1}}, "end has -1 for partition 0"),
         ({"partitions": [-1]}, "partitions names partition -1"),

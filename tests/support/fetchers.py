@@ -8,24 +8,27 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aioprod.calls.session import Session
+from aioprod.group.config import MemberConfig
 from aioprod.group.fetcher import Fetcher
-from aioprod.reader.config import ReaderConfig
 from aioprod.reader.fetching import answer_size_max
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, TopicPartition
 from tests.support.sessions import FAST
 
-_OWN = ("isolation", "auto_offset_reset", "key_deserializer", "value_deserializer")
-
 
 @asynccontextmanager
 async def running_fetcher(brokers: FakeCluster, **options: Any) -> AsyncIterator[Fetcher]:
     """A fetcher with its own session, both closed at the end of the block."""
-    own = {name: options.pop(name) for name in _OWN if name in options}
-    options = {"bootstrap_servers": brokers.bootstrap, "fetch_max_wait_ms": 20, **FAST, **options}
-    config = ReaderConfig.from_options(**options)
+    options = {
+        "auto_offset_reset": "earliest",
+        "bootstrap_servers": brokers.bootstrap,
+        "fetch_max_wait_ms": 20,
+        **FAST,
+        **options,
+    }
+    config = MemberConfig.from_options(**options)
     session = Session(config, "member", frame_size_max=answer_size_max(config))
-    fetcher = Fetcher(session, config, **{"isolation": "read_uncommitted", "auto_offset_reset": "earliest", **own})
+    fetcher = Fetcher(session, config)
     await session.start()
     try:
         yield fetcher

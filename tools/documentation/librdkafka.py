@@ -24,19 +24,14 @@ _TABLE: Final = re.compile(r"(?<=<!-- librdkafka: made by `make generate` -->\n)
 
 _INNER: Final = "Leave it out: it is about the inside of librdkafka."
 _PLATFORM: Final = "Leave it out: give an `ssl_context` for what Python's `ssl` can do beside the settings here."
-_FETCH: Final = "Leave it out: a member fetches while there is room for its partitions."
 _OFFSETS: Final = "Leave it out: offsets are kept by the group's coordinator."
 _CALLBACK: Final = "Leave it out: it is a callback of librdkafka's loop."
 
 _WORDS: Final[dict[str, str]] = {
-    "auto.commit.enable": "Leave it out: a member commits when you call `commit()`.",
     "compression.codec": "`compression.type`",
     "enable.gapless.guarantee": "Leave it out: order holds also after a batch that failed, in a new epoch.",
     "enable.random.seed": _INNER,
-    "fetch.error.backoff.ms": "`retry.backoff.ms`",
-    "fetch.queue.backoff.ms": _FETCH,
     "enable.metrics.push": "Leave it out: no metrics are pushed to the brokers.",
-    "group.id": "`group_id=` of a `Member`",
     "group.protocol.type": "Leave it out: a member's is always `consumer`.",
     "https.ca.location": "`ssl.truststore.location` within `sasl.jaas.config`",
     "https.ca.pem": "`ssl.truststore.location` within `sasl.jaas.config`, a file",
@@ -48,7 +43,6 @@ _WORDS: Final[dict[str, str]] = {
     "plugin.library.paths": _INNER,
     "produce.offset.report": "Leave it out: each outcome has its offset.",
     "queue.buffering.backpressure.threshold": _INNER,
-    "receive.message.max.bytes": "Leave it out: a response may have 100 MB.",
     "reconnect.backoff.jitter.ms": "Leave it out: `reconnect.backoff.ms` has a jitter of 20 %.",
     "sasl.oauthbearer.assertion.jwt.template.file": "`sasl.oauthbearer.assertion.template.file`",
     "sasl.oauthbearer.assertion.private.key.pem": "`sasl.oauthbearer.assertion.private.key.file`, a file",
@@ -59,7 +53,6 @@ _WORDS: Final[dict[str, str]] = {
     "sasl.oauthbearer.grant.type": "Leave it out: assertions are used if one of their settings is given.",
     "sasl.oauthbearer.metadata.authentication.type": "`sasl.token.provider`: a function that gets the token",
     "sasl.oauthbearer.method": "Leave it out: a token comes from the endpoint if its URL is given.",
-    "socket.max.fails": "Leave it out: a connection ends with the first failure, and is made again.",
     "ssl.ca.pem": "`ssl.truststore.certificates`",
     "ssl.certificate.pem": "`ssl.keystore.certificate.chain`",
     "ssl.key.pem": "`ssl.keystore.key`",
@@ -74,7 +67,7 @@ _WORDS: Final[dict[str, str]] = {
 
 _ALIKE: Final[dict[str, str]] = {
     "builtin.features topic.metadata.refresh.fast.cnt topic.metadata.refresh.sparse socket.blocking.max.ms "
-    "enabled.events log.queue log.thread.name log.connection.close broker.address.ttl queuing.strategy "
+    "enabled.events log.queue log.thread.name broker.address.ttl queuing.strategy "
     "api.version.request.timeout.ms api.version.fallback.ms coordinator.query.interval.ms": _INNER,
     "background.event.cb socket.cb connect.cb closesocket.cb open.cb resolve.cb msg.order.cmp consume.cb "
     "consume.callback.max.messages": _CALLBACK,

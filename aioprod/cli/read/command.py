@@ -23,6 +23,9 @@ __all__ = ["main", "make_parser", "render_of"]
 
 _CLIENT: Final = {"client.id": "aioprod-read"}
 
+_BYTES: Final = ("key.deserializer", "value.deserializer")
+"""Not used: keys and values are written as the bytes that they are."""
+
 _EXAMPLES: Final = (
     ("aioprod read orders -b localhost:9092", "all values, one in a line, and then the end"),
     ("aioprod read orders -b localhost:9092 --tail 10", "the last ten of each partition, then those that come"),
@@ -42,10 +45,11 @@ def main(arguments: Sequence[str]) -> int:
     render = render_of(given)
     with parser.usage_errors():
         if given.group is None:
-            work = _read(given, config_of(given, ReaderConfig, _CLIENT), render)
+            work = _read(given, config_of(given, ReaderConfig, _CLIENT, unused=_BYTES), render)
         else:
             _check_member(given)
-            work = _read_as_member(given, config_of(given, MemberConfig, _CLIENT), render)
+            config = config_of(given, MemberConfig, _CLIENT, unused=[*_BYTES, "enable.auto.commit"])
+            work = _read_as_member(given, config.replace(group_id=given.group), render)
     return run_command(work, fast_loop())
 
 
@@ -71,7 +75,7 @@ def _check_member(given: Namespace) -> None:
 async def _read(given: Namespace, config: ReaderConfig, render: Render) -> int:
     output = sys.stdout.buffer
     left = given.count
-    async with Reader(config=config, isolation=given.isolation) as reader:
+    async with Reader(config=config, isolation_level=given.isolation) as reader:
         bounds = Bounds(given.start, given.until, given.tail, given.partition)
         spans = await resolved(reader, given.topic, bounds)
         async for chunk in _with_following(given, reader, spans):
@@ -113,9 +117,8 @@ async def _read_as_member(given: Namespace, config: MemberConfig, render: Render
     left = given.count
     member = Member(
         config=config,
-        group_id=given.group,
         topics=[given.topic],
-        isolation=given.isolation,
+        isolation_level=given.isolation,
         auto_offset_reset="earliest",
     )
     async with member, aclosing(of_member(member)) as lists:
@@ -190,8 +193,8 @@ def make_parser() -> Parser:
     which.add_argument(
         "--isolation",
         choices=["read_uncommitted", "read_committed"],
-        default="read_uncommitted",
-        help="read_committed leaves out records of open and of aborted transactions (default: read_uncommitted)",
+        help="read_committed leaves out records of open and of aborted transactions (default: isolation.level of the "
+        "settings, else read_uncommitted)",
     )
     which.add_argument("--group", metavar="NAME", help="read as a member of this group, and commit what was written")
     how = parser.add_argument_group("how they are shown")

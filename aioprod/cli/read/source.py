@@ -21,6 +21,8 @@ _LOOK_S: Final = 0.25
 _CHUNK: Final = 1000
 """Records that are handed on at once."""
 _MEMBER_CHUNK: Final = 500
+_GATHER_MS: Final = 500
+"""How long records of a group are gathered: each list is a commit."""
 
 Place: TypeAlias = str | int
 """`earliest`, `latest`, an offset of all partitions, or, as "time:" and milliseconds, a time."""
@@ -111,7 +113,7 @@ async def followed(reader: Reader, topic: str, starts: Mapping[int, int]) -> Asy
 
 async def of_member(member: Member) -> AsyncGenerator[list[Chunk], None]:
     """The records that the group assigns to a member, as they come; each list is to be committed."""
-    async for records in member.batches(max_records=_MEMBER_CHUNK):
+    async for records in member.batches(max_records=_MEMBER_CHUNK, max_wait_ms=_GATHER_MS):
         yield list(_by_partition(records))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError, UsageError
-from aioprod.reader.config import ReaderConfig, isolation_level
+from aioprod.reader.config import ISOLATION_LEVELS, ReaderConfig
 from aioprod.spark.auditing.compare import compare
 from aioprod.spark.auditing.page import page_of
 from aioprod.spark.auditing.reading import rows_from, starts_of
@@ -48,7 +48,8 @@ def audit(
     Raises ConfigError for a folder without a manifest, UsageError for the manifest of a run that is not complete,
     or whose chunks are not its input, UnknownTopicError, and what reading raises.
     """
-    isolation_level(isolation)
+    if isolation not in ISOLATION_LEVELS:
+        raise ConfigError(f"isolation is {isolation!r}: it must be one of {', '.join(ISOLATION_LEVELS)}.")
     started = time.monotonic()
     kafka = _settings({"bootstrap.servers": bootstrap_servers, **options})
     folder = folder_at(spark, manifest)

@@ -148,8 +148,7 @@ class SourceOptions:
     def reader_config(self) -> ReaderConfig:
         """The settings of a reader; raises ConfigError."""
         usable = self.kafka.for_client(ReaderConfig, _POINTLESS)
-        settings = {name: value for name, value in usable.items() if name != "isolation.level"}
-        config = ReaderConfig.from_dict(settings)
+        config = ReaderConfig.from_dict({**usable, "isolation.level": self.isolation})
         if "max_partition_fetch_bytes" in config.explicit:
             return config
         return config.replace(max_partition_fetch_bytes=min(_FETCH_BYTES, config.fetch_max_bytes))

@@ -209,7 +209,7 @@ def _reader(options: SourceOptions) -> Reader:
     """The one of this process with these settings."""
     return worker.connected(
         (Reader, options.isolation, options.kafka),
-        lambda: Reader(config=options.reader_config(), isolation=options.isolation),
+        lambda: Reader(config=options.reader_config()),
     )
 
 

@@ -49,14 +49,14 @@ class Transformer:
             job.bootstrap_servers,
             group_id=job.group,
             topics=job.topics,
-            assignors=job.strategies,
             auto_offset_reset="earliest",
-            isolation="read_committed",
+            isolation_level="read_committed",
             on_assigned=lambda partitions: self._tell(Said.ASSIGNED, partitions),
             on_revoked=self._on_revoked,
             on_lost=self._on_lost,
             session_timeout_ms=job.session_timeout_ms,
             heartbeat_interval_ms=job.heartbeat_interval_ms,
+            config={"partition.assignment.strategy": job.strategies},
             max_poll_interval_ms=job.max_poll_interval_ms,
         )
 

@@ -79,7 +79,7 @@ class Bench:
     async def _values(self, topic: str) -> list[bytes]:
         """The values in a topic, read by a super user."""
         options = GUARDED.client_options("super")
-        reading = read(topic, bootstrap_servers=self.servers, isolation="read_committed", **options)
+        reading = read(topic, bootstrap_servers=self.servers, isolation_level="read_committed", **options)
         return [record.value async for record in reading]
 
 

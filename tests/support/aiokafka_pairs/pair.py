@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import aiokafka
 
@@ -14,6 +14,8 @@ from aioprod.reader import read
 from aioprod.types import ConsumedRecord
 
 __all__ = ["CLIENTS", "Behaviour", "MakeTopic", "Pair", "behaviour"]
+
+Isolation = Literal["read_uncommitted", "read_committed"]
 
 CLIENTS: dict[str, type[Any]] = {"aiokafka": aiokafka.AIOKafkaProducer, "aioprod": AIOKafkaProducer}
 
@@ -50,12 +52,12 @@ class Pair:
         """What the two do differently, for a behaviour that names its difference."""
         return aioprod if self.is_ours else aiokafka
 
-    async def records(self, topic: str, isolation: str = "read_uncommitted") -> list[ConsumedRecord]:
+    async def records(self, topic: str, isolation: Isolation = "read_uncommitted") -> list[ConsumedRecord]:
         """The records of a topic, by partition and offset."""
-        found = [record async for record in read(topic, bootstrap_servers=self.servers, isolation=isolation)]
+        found = [record async for record in read(topic, bootstrap_servers=self.servers, isolation_level=isolation)]
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
-    async def values(self, topic: str, isolation: str = "read_uncommitted") -> list[bytes | None]:
+    async def values(self, topic: str, isolation: Isolation = "read_uncommitted") -> list[bytes | None]:
         """Their values."""
         return [record.value for record in await self.records(topic, isolation)]
 

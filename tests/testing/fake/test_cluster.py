@@ -190,10 +190,13 @@ async def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
 # --- reading
 
 
-async def fetched(lab: Lab, offset: int, *, max_wait_ms: int, bytes_max: int = 1_000_000) -> tuple[int, int]:
+async def fetched(
+    lab: Lab, offset: int, *, max_wait_ms: int, bytes_max: int = 1_000_000, min_bytes: int = 1
+) -> tuple[int, int]:
     """Error and number of bytes."""
     row = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=bytes_max)
-    request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(row,)),))
+    topics = (FetchTopic(topic="t", partitions=(row,)),)
+    request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=topics)
     part = (await lab.request(request, 12)).responses[0].partitions[0]
     return part.error_code, len(part.records or b"")
 
@@ -207,6 +210,18 @@ async def test_a_fetch_waits_for_records() -> None:
             assert not waiting.done()
             await writer.send(topic, data)
             assert await waiting == (0, len(data))
+
+
+async def test_a_fetch_waits_for_enough_bytes() -> None:
+    async with FakeCluster() as cluster:
+        topic, data = topic_of(cluster), batch()
+        async with connected_lab(cluster[1].address) as reader, connected_lab(cluster[1].address) as writer:
+            waiting = asyncio.create_task(fetched(reader, 0, max_wait_ms=60_000, min_bytes=len(data) + 1))
+            await writer.send(topic, data)
+            await turns(50)
+            assert not waiting.done()
+            await writer.send(topic, data)
+            assert await waiting == (0, 2 * len(data))
 
 
 async def test_a_fetch_waits_no_longer_than_max_wait_ms() -> None:

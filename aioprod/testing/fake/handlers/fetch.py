@@ -34,14 +34,14 @@ _ISOLATION: Final[tuple[Isolation, Isolation]] = ("read_uncommitted", "read_comm
 
 
 async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
-    """Answer batches from the requested offsets on, as soon as there are any or `max_wait_ms` has passed."""
+    """Answer batches from the requested offsets on, as soon as there are `min_bytes` or `max_wait_ms` has passed."""
     timers = call.state.timers
     end = timers.now() + request.max_wait_ms / 1000
     fetched = call.state.fetch_sessions(call.node_id).take(request, by_id=call.version >= _BY_ID)
     if isinstance(fetched, ErrorCode):
         return FetchResponse(error_code=fetched, responses=())
     rows = _read_all(call, request, fetched.rows)
-    while request.min_bytes and timers.now() < end and not _has_data_or_error(rows):
+    while timers.now() < end and not _is_enough(rows, request.min_bytes):
         await call.state.wait_for_records(end - timers.now())
         rows = _read_all(call, request, fetched.rows)
     shown = fetched.shown(rows)
@@ -75,8 +75,9 @@ def _read_all(call: Call, request: FetchRequest, rows: Mapping[Key, FetchPartiti
     return found
 
 
-def _has_data_or_error(rows: Mapping[Key, PartitionData]) -> bool:
-    return any(row.error_code or row.records for row in rows.values())
+def _is_enough(rows: Mapping[Key, PartitionData], min_bytes: int) -> bool:
+    found = sum(len(row.records or b"") for row in rows.values())
+    return found >= min_bytes or any(row.error_code for row in rows.values())
 
 
 def _read(row: FetchPartition, partition: FakePartition, isolation: Isolation) -> PartitionData:
