@@ -87,6 +87,7 @@ class Fetcher:
             patient=True,
         )
         self._is_interrupted = False
+        self._gathers_as_stored = False
         # The time of the first record of a list, which is returned when it is due, even if it is not full.
         self._gathered_at: float | None = None
         self._is_due = False
@@ -197,6 +198,7 @@ class Fetcher:
         `auto_offset_reset` is "none"), and UsageError when the session is closed. The next call retries what failed.
         """
         buffer = self._buffer
+        self._gather_as(as_stored=False)
         if buffer.ready and not self._is_interrupted:
             record: ConsumedRecord | None = buffer.take(1)[0]
         else:
@@ -208,14 +210,17 @@ class Fetcher:
             self.available.last = record
         return record
 
-    async def next_list(self, max_records: int, max_wait_s: float) -> list[ConsumedRecord] | None:
-        """Records of any partitions, in order within each, None after `interrupt`.
+    async def next_list(
+        self, max_records: int, max_wait_s: float, *, as_stored: bool = False
+    ) -> list[ConsumedRecord] | None:
+        """Records of any partitions, in order within each, None after `interrupt`; `as_stored`: not deserialized.
 
         Returns as soon as there are `max_records`, or `max_wait_s` after the first one. Cancellation and errors are as
         for `next`; records before an error are returned, and the next call raises it. Positions move when the list is
         returned.
         """
         buffer = self._buffer
+        self._gather_as(as_stored=as_stored)
         timer: asyncio.TimerHandle | None = None
         try:
             while buffer.ready < max_records:
@@ -256,8 +261,7 @@ class Fetcher:
         arrow = self._arrow
         if arrow is None or arrow.rows_max != max_records:
             arrow = self._arrow = ArrowGathering(self._buffer, max_records)
-        for tp in self._buffer.gathered:
-            self._read_again(tp)
+        self._read_gathered_again()
         timer: asyncio.TimerHandle | None = None
         try:
             while not arrow.is_full:
@@ -309,16 +313,23 @@ class Fetcher:
                 raise
         return False
 
-    def _read_again(self, tp: TopicPartition) -> None:
+    def _gather_as(self, *, as_stored: bool) -> None:
+        """Gather records as they are stored from now on, or deserialized."""
+        if as_stored is not self._gathers_as_stored:
+            self._gathers_as_stored = as_stored
+            self._read_gathered_again()
+
+    def _read_gathered_again(self) -> None:
         """Fetch again the records that were gathered for a list whose call was cancelled."""
-        offset = self._buffer.offsets[tp]
-        self._buffer.drop(tp)
-        self._positions.move(tp, offset)
+        for tp in self._buffer.gathered:
+            offset = self._buffer.offsets[tp]
+            self._buffer.drop(tp)
+            self._positions.move(tp, offset)
 
     def _gather_more(self, room: int) -> None:
         """Gather some more records of the current batch, which need no coroutine; raises CorruptRecordError."""
         batch = self._buffer.current
-        if batch is None or batch.records is None or not self._deserializers.is_plain:
+        if batch is None or batch.records is None or not (self._gathers_as_stored or self.is_plain):
             return
         if records := self._read(batch, partial(batch.records.some, min(room, _RUN))):
             self._buffer.gather_from(batch, records)
@@ -335,6 +346,10 @@ class Fetcher:
     def _on_due(self) -> None:
         self._is_due = True
         self._session.notify()
+
+    async def deserialized(self, record: ConsumedRecord) -> ConsumedRecord:
+        """A record that was returned as it is stored; raises SerializationError."""
+        return record if self.is_plain else await self._deserializers.applied(record)
 
     async def _record(self, *, for_list: bool = False) -> ConsumedRecord | None:
         """The next record that is not gathered; None when interrupted, and with `for_list` when the list is due."""
@@ -356,12 +371,12 @@ class Fetcher:
             if record is None:
                 buffer.close_current()
                 continue
-            if not self._deserializers.is_plain:
+            if not (self._gathers_as_stored or self.is_plain):
                 batch.record = record
                 record = await self._deserializers.applied(record)
                 if buffer.current is not batch or self._is_interrupted:
                     continue
-                batch.record = None
+            batch.record = None
             batch.offset = record.offset + 1
             return record
 

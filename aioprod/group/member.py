@@ -32,6 +32,9 @@ from aioprod.group.validation import (
     checked_subscription,
     place_of,
 )
+from aioprod.group.work.dead_letters import DeadLetters
+from aioprod.group.work.plan import Handler, Order, checked_plan
+from aioprod.group.work.retry import Retry
 from aioprod.reader.arrow_rows import ARROW_ROWS, check_arrow
 from aioprod.reader.fetching import answer_size_max
 from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
@@ -364,8 +367,47 @@ class Member(PartitionCalls, ForeignCallHints):
         Raises UsageError for a record of a partition that the member does not own.
         """
         tp, offset = place_of(what)
-        (tp,) = self._owned(tp)
+        (tp,) = self._to_move(tp)
         self._running().assignment.skip(tp, offset + 1)
+
+    # --- working
+
+    async def work(
+        self,
+        handler: Handler,
+        *,
+        concurrency: int,
+        order: Order = "key",
+        retry: Retry | None = None,
+        dead_letters: DeadLetters | None = None,
+        drain_s: float = 10.0,
+        buffer_bytes: int = 67_108_864,
+    ) -> None:
+        """Handle records in parallel until the member is closed, and commit those that are finished.
+
+            await member.work(cook, concurrency=200, retry=Retry(times=5, backoff_s=(1.0, 60.0)))
+
+        `handler` is an async function of one record. Up to `concurrency` of them run at once, but of the records with
+        one key one after the other (`order="key"`), of each partition (`"partition"`), or in no order (None). One that
+        raises an error gets its record again as `retry` says; only records of its key wait for that. After the last
+        try the record goes to the `dead_letters`; without these the error is raised here, when others have finished.
+        `drain_s` is how long handlers may go on when their partition is revoked or the member is closed. While the
+        records in work take `buffer_bytes`, no more are fetched.
+
+        It alone commits, every `auto.commit.interval.ms`, when partitions are revoked and at the end: the first offset
+        that is not finished, and in the metadata which ones behind it are finished. Raises ConfigError and UsageError
+        at once, and what `__anext__` raises. At its end unfinished records are read again.
+        """
+        parts = self._running()
+        topics, pattern = parts.runner.topics, self._subscription.pattern
+        plan = checked_plan(
+            handler, concurrency, order, retry, dead_letters, drain_s, buffer_bytes, topics=topics, pattern=pattern
+        )
+        if parts.assignment.work is None:
+            self._check_can_poll()
+        work = parts.new_work(plan)
+        with parts.assignment.worked_on_by(work):
+            await work.run(lambda count: self._poll(lambda: self._fetcher.next_list(count, 0.0, as_stored=True)))
 
     def subscribe(self, topics: Subscribed) -> None:
         """Replace the subscription; raises ConfigError and InvalidTopicError.

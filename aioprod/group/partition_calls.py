@@ -126,18 +126,18 @@ class PartitionCalls(Started):
         """Continue to read a partition at an offset; raises UsageError for one that the member does not own."""
         assignment = self._running().assignment
         ((partition, target),) = checked_offsets({tp: offset}).items()
-        self._owned([partition])
+        self._to_move([partition])
         assignment.seek({partition: target.offset})
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
         """Continue to read at the start of the log; it is looked up after this call, as in Java."""
         assignment = self._running().assignment
-        assignment.seek(dict.fromkeys(self._owned(partitions), EARLIEST))
+        assignment.seek(dict.fromkeys(self._to_move(partitions), EARLIEST))
 
     def seek_to_end(self, partitions: Partitions | None = None) -> None:
         """Continue to read at the end of the log; it is looked up after this call."""
         assignment = self._running().assignment
-        assignment.seek(dict.fromkeys(self._owned(partitions), LATEST))
+        assignment.seek(dict.fromkeys(self._to_move(partitions), LATEST))
 
     async def seek_to_time(self, at: Timestamp, partitions: Partitions | None = None) -> None:
         """Continue to read at the first record that is not older than a time, and at the end where all are older.
@@ -146,7 +146,7 @@ class PartitionCalls(Started):
         are left out.
         """
         assignment = self._running().assignment
-        found = await self.offsets_for_times(dict.fromkeys(self._owned(partitions), at))
+        found = await self.offsets_for_times(dict.fromkeys(self._to_move(partitions), at))
         offsets = {tp: LATEST if offset is None else offset for tp, offset in found.items()}
         assignment.seek({tp: offset for tp, offset in offsets.items() if tp in assignment.readable})
 
@@ -154,8 +154,8 @@ class PartitionCalls(Started):
         """Seek to the committed offsets: records since the last commit come again, as they have to after an aborted
         transaction. Raises BrokerError, AuthorizationError, and RequestTimedOutError after `default.api.timeout.ms`:
         then nothing has changed."""
-        assignment = self._running().assignment
-        await assignment.rewind()
+        self._to_move(None)
+        await self._running().assignment.rewind()
 
     # --- pause
 
@@ -176,6 +176,14 @@ class PartitionCalls(Started):
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that are paused."""
         return self._fetcher.paused
+
+    def _to_move(self, partitions: Partitions | None) -> tuple[TopicPartition, ...]:
+        """The partitions whose position is to be set."""
+        if self._running().assignment.work is not None:
+            raise UsageError(
+                "work() runs, and has records of these partitions: end it before you move their positions."
+            )
+        return self._owned(partitions)
 
     def _owned(self, partitions: Partitions | None) -> tuple[TopicPartition, ...]:
         assignment = self._running().assignment

@@ -25,11 +25,15 @@ from aioprod.group.poll_timer import PollTimer
 from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.group.runner import AssignmentHandler, Runner
 from aioprod.group.stall_monitor import StallMonitor
+from aioprod.group.work.burial import Burial
+from aioprod.group.work.commits import WorkCommits
+from aioprod.group.work.work import Work
 
 if TYPE_CHECKING:
     import re
 
     from aioprod.group.assignors import Assignor
+    from aioprod.group.work.plan import Plan
 
 __all__ = ["Parts", "Subscription"]
 
@@ -79,6 +83,28 @@ class Parts:
         self.commits = Commits(group_id, session, self.membership, self.runner, self.assignment, background, poll_timer)
         self.pattern_subscription = PatternSubscription(session, config, subscription.pattern, self.runner.subscribe)
         self._background = background
+        self._config = config
+        self._session = session
+        self._fetcher = fetcher
+        self._group_id = group_id
+
+    def new_work(self, plan: Plan) -> Work:
+        """A call of `Member.work`."""
+        interval_s = self._config.auto_commit_interval_ms / 1000
+        commits = WorkCommits(self._group_id, self.assignment, self.membership, self._session, interval_s)
+        letters = plan.dead_letters
+        burial = None if letters is None else Burial(self._group_id, letters, self.membership, commits)
+        return Work(
+            plan,
+            self._fetcher,
+            self.assignment,
+            self.membership,
+            self._session,
+            self._background,
+            commits,
+            burial,
+            self._config.max_poll_interval_ms / 1000,
+        )
 
     async def run(self) -> None:
         """Keep the member in its group until it has left."""
