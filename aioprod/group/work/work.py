@@ -238,12 +238,11 @@ class Work:
         finally:
             self._paused -= frozenset(partitions)
             self._commits.forget(partitions)
+            self._start()
 
     async def _stop(self, partitions: frozenset[TopicPartition], drain_s: float | None) -> None:
         """End the work on these partitions; None: they are lost, and nothing is committed."""
         self._lanes.stop(partitions)
-        for job in [job for job in self._waiting if job.tp in partitions]:
-            self._waiting.pop(job).cancel()
         running = {job: task for job, task in self._running.items() if job.tp in partitions}
         try:
             if running and drain_s:
@@ -252,6 +251,8 @@ class Work:
             await self._cancel({job: task for job, task in running.items() if self._running.get(job) is task})
             if drain_s is not None:
                 await self._commits.commit_or_log(partitions)
+            for job in [job for job in self._waiting if job.tp in partitions]:
+                self._waiting.pop(job).cancel()
             self._lanes.drop(partitions)
 
     async def _cancel(self, running: dict[Job, asyncio.Task[None]]) -> None:
