@@ -26,6 +26,7 @@ AioprodError
 ├── BrokerError                   a broker answered with an error code
 │   └── TopicExistsError          a topic of that name exists already
 ├── TopicFailuresError            some topics of a call could not be created, deleted or extended
+├── GroupFailuresError            some groups of a call, or offsets of one, could not be deleted
 ├── UndeliveredRowsError          rows of a Spark job could not be delivered
 ├── SendFailuresError             records of a send_many() or send_arrow() failed               (ExceptionGroup)
 └── DeliveryError                 an accepted record was not delivered; always one of the three:
@@ -65,6 +66,7 @@ __all__ = [
     "DeliveryError",
     "ErrorCode",
     "FlushTimeoutError",
+    "GroupFailuresError",
     "InvalidRecordError",
     "InvalidTopicError",
     "MetadataTimeoutError",
@@ -324,6 +326,17 @@ class TopicFailuresError(AioprodError):
         self.failures = failures
 
 
+class GroupFailuresError(AioprodError):
+    """A call for several groups, or partitions of one, failed for some of them, and is done for the others.
+
+    `failures` has the error of each that failed, by the name of the group or by the partition.
+    """
+
+    def __init__(self, message: str, *, failures: Mapping[Any, AioprodError], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.failures = failures
+
+
 class UndeliveredRowsError(AioprodError):
     """Rows of a Spark job could not be delivered; the message names the first of them. Others may be stored."""
 
@@ -396,15 +409,7 @@ class SendFailuresError(AioprodError, ExceptionGroup[AioprodError]):
     count: int
     indexes: tuple[int, ...]
 
-    def __new__(
-        cls,
-        message: str,
-        exceptions: Sequence[AioprodError],
-        *,
-        count: int,
-        indexes: tuple[int, ...],
-        hint: str | None = None,
-    ) -> Self:
+    def __new__(cls, message: str, exceptions: Sequence[AioprodError], **fields: object) -> Self:
         """The group, whose `message` and `exceptions` never change."""
         return ExceptionGroup.__new__(cls, message, exceptions)
 

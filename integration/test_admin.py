@@ -10,8 +10,15 @@ from typing import Literal
 import pytest
 
 from aioprod import Producer, TopicPartition
-from aioprod.admin import Admin
-from aioprod.errors import BrokerError, ErrorCode, TopicExistsError, TopicFailuresError, UnknownTopicError
+from aioprod.admin import Admin, OffsetChange
+from aioprod.errors import (
+    BrokerError,
+    ErrorCode,
+    GroupFailuresError,
+    TopicExistsError,
+    TopicFailuresError,
+    UnknownTopicError,
+)
 from aioprod.group import Member
 from aioprod.testing import KafkaCluster
 from aioprod.types import OffsetAndMetadata
@@ -137,6 +144,55 @@ async def test_settings_sizes_and_records(kafka_cluster: KafkaCluster, unused_to
         assert beyond.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
         with pytest.raises(UnknownTopicError):
             await admin.describe_configs("topic", f"{unused_topic}-not")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_offsets_are_reset_and_deleted(
+    kafka_cluster: KafkaCluster, unused_topic: str, protocol: Literal["classic", "consumer"]
+) -> None:
+    group = f"of-{unused_topic}"
+    first, second = (TopicPartition(unused_topic, index) for index in (0, 1))
+    now_ms = int(time.time() * 1000)
+    async with Admin(kafka_cluster.bootstrap_servers) as admin:
+        await admin.create_topic(unused_topic, partitions=2)
+        async with Producer(kafka_cluster.bootstrap_servers) as producer:
+            for at in (now_ms - 2000, now_ms):
+                await producer.send_many(unused_topic, [b"v"] * 5, partition=0, timestamps=at)
+        async with Member(
+            kafka_cluster.bootstrap_servers,
+            group_id=group,
+            topics=unused_topic,
+            auto_offset_reset="earliest",
+            group_protocol=protocol,
+        ) as member:
+            async with asyncio.timeout(60):
+                await anext(member)
+            await member.commit({first: 1})
+            for call in (
+                lambda: admin.reset_offsets(group, "latest"),
+                lambda: admin.delete_offsets(group, first),
+                lambda: admin.delete_groups(group),
+            ):
+                with pytest.raises(BrokerError) as in_use:
+                    await call()
+                assert in_use.value.code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+        assert await admin.group_offsets(group) == {first: OffsetAndMetadata(1)}
+        assert await admin.reset_offsets(group, "latest", dry_run=True) == {first: OffsetChange(1, 10)}
+        assert await admin.reset_offsets(group, now_ms - 1000) == {first: OffsetChange(1, 5)}
+        assert await admin.reset_offsets(group, shift_by=-2) == {first: OffsetChange(5, 3)}
+        assert await admin.reset_offsets(group, {first: 10, second: 0}) == {
+            first: OffsetChange(3, 10),
+            second: OffsetChange(None, 0),
+        }
+        with pytest.raises(BrokerError, match="begins at 0 and ends at 10") as outside:
+            await admin.reset_offsets(group, {first: 11})
+        assert outside.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+        await admin.delete_offsets(group, first)
+        assert await admin.group_offsets(group) == {second: OffsetAndMetadata(0)}
+        with pytest.raises(GroupFailuresError) as failures:
+            await admin.delete_groups(group, f"{group}-not")
+        assert failures.value.failures.keys() == {f"{group}-not"}
+        assert group not in [one.group_id for one in await admin.groups()]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

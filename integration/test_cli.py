@@ -100,6 +100,19 @@ async def test_topics_groups_configs_and_offsets(kafka_cluster: KafkaCluster, un
     assert f"{topic}-g" in [group["group"] for group in await document("groups", "list", cluster=kafka_cluster)]
     (group,) = await document("groups", "describe", f"{topic}-g", cluster=kafka_cluster)
     assert group["members"] == []
+    reset = ["groups", "reset", f"{topic}-g", "--to-offset", "7", "--topic", f"{topic}:1"]
+    planned = await document(*reset, "--dry-run", cluster=kafka_cluster)
+    change = {"topic": topic, "partition": 1, "before": 4, "after": 7}
+    assert planned == {"group": f"{topic}-g", "partitions": [change], "reset": False}
+    refused = await run(*reset, status=1, cluster=kafka_cluster)
+    assert b"needs a yes" in refused.stderr
+    await run(*reset, "--yes", cluster=kafka_cluster)
+    lag = await document("groups", "lag", f"{topic}-g", cluster=kafka_cluster)
+    assert lag["total"] == 3
+    forget = ["groups", "delete-offsets", f"{topic}-g", "--topic", f"{topic}:1", "--yes"]
+    assert (await document(*forget, cluster=kafka_cluster))["deleted"]
+    await run("groups", "delete", f"{topic}-g", "--yes", cluster=kafka_cluster)
+    assert f"{topic}-g" not in [group["group"] for group in await document("groups", "list", cluster=kafka_cluster)]
     await run("topics", "grow", topic, "--partitions", "4", "--yes", cluster=kafka_cluster)
     await run("topics", "delete", topic, "--yes", cluster=kafka_cluster)
     missing = await run("topics", "describe", topic, status=1, cluster=kafka_cluster)

@@ -15,6 +15,7 @@ from aioprod.errors import (
     DeliveryError,
     ErrorCode,
     FlushTimeoutError,
+    GroupFailuresError,
     TopicFailuresError,
     UnknownOutcomeError,
 )
@@ -25,6 +26,7 @@ SAMPLES: list[AioprodError] = [
     FlushTimeoutError("3 left.", remaining=3),
     AuthorizationError("Not allowed.", resource="orders"),
     TopicFailuresError("One of two.", failures={}),
+    GroupFailuresError("One of two.", failures={}),
     BrokerConnectionError("Gone.", address="host:9092"),
     UnknownOutcomeError(
         "Lost.", topic="t", partition=1, attempts=2, broker=3, age_s=4.5, code=ErrorCode.REQUEST_TIMED_OUT, hint="Look."

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from aioprod.admin.configs import ConfigEntry, ConfigKind
     from aioprod.admin.groups import GroupDescription, GroupMember
     from aioprod.admin.log_dirs import LogDir, ReplicaSize
+    from aioprod.admin.offset_resets import OffsetChange
     from aioprod.admin.topics import DeleteByName
     from aioprod.group.listing import GroupListing
 
@@ -25,6 +26,7 @@ __all__ = [
     "GroupListing",
     "GroupMember",
     "LogDir",
+    "OffsetChange",
     "ReplicaSize",
 ]
 
@@ -42,6 +44,7 @@ if not TYPE_CHECKING:
             "GroupListing": "client",
             "GroupMember": "groups",
             "LogDir": "log_dirs",
+            "OffsetChange": "offset_resets",
             "ReplicaSize": "log_dirs",
         },
     )

@@ -20,6 +20,7 @@ from aioprod.config import SessionConfig
 from aioprod.errors import (
     AioprodError,
     ErrorCode,
+    GroupFailuresError,
     TopicFailuresError,
     UnknownTopicError,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from aioprod.admin.groups import GroupDescription
+    from aioprod.admin.offset_resets import OffsetChange, Partitions, Target
     from aioprod.options import AdminOptions
 
 __all__ = ["Admin", "ClusterDescription", "GroupListing"]
@@ -49,7 +51,6 @@ class ClusterDescription(NamedTuple):
 
 
 _CLOSE: Final = "call `await admin.close()`."
-_GROUPS: Final = "not supported: use kafka-consumer-groups.sh."
 
 INSTEAD: Final = {
     "list_topics": "call `await admin.topics()`, or partition_counts().",
@@ -58,8 +59,10 @@ INSTEAD: Final = {
     "describe_consumer_groups": "call `await admin.describe_groups([group_id])`, and group_lag(group_id).",
     "describe_log_dirs": "call `await admin.log_dirs()`, or topic_sizes().",
     "list_consumer_groups": "call `await admin.groups()`.",
-    "delete_consumer_groups": _GROUPS,
+    "delete_consumer_groups": "call `await admin.delete_groups(*group_ids)`.",
     "list_consumer_group_offsets": "call `await admin.group_offsets(group_id)`.",
+    "alter_consumer_group_offsets": "call `await admin.reset_offsets(group_id, {tp: offset})`.",
+    "delete_consumer_group_offsets": "call `await admin.delete_offsets(group_id, partitions)`.",
     "stop": _CLOSE,
     "aclose": _CLOSE,
     "poll": "leave it out: each call waits for its response.",
@@ -269,6 +272,64 @@ class Admin(SessionUser, _ForeignCallHints):
         names = [group_ids] if isinstance(group_ids, str) else group_ids
         return await describe_groups(self._session, names, self._deadline(timeout))
 
+    async def reset_offsets(
+        self,
+        group_id: str,
+        to: Target | None = None,
+        *,
+        shift_by: int | None = None,
+        partitions: Partitions | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetChange]:
+        """Commit other offsets for a group that has no members; returns those before and after for each partition.
+
+        `to` is "earliest", "latest", a time (ms since the epoch, or an aware datetime: the first record not older, or
+        the end), or an offset for each partition; `shift_by` goes forward by so many offsets, or back if it is
+        negative. `partitions` are TopicPartitions, and names of topics for all partitions of these; by default all for
+        which the group has committed. With `dry_run` nothing is committed. Transactions that may still change the
+        offsets are waited for.
+
+        Nothing is committed when it raises ConfigError, UsageError, UnknownTopicError, or BrokerError for a group that
+        has members (NON_EMPTY_GROUP) or does not exist (GROUP_ID_NOT_FOUND), or for an offset that is not in the log
+        (OFFSET_OUT_OF_RANGE). After AuthorizationError, RequestTimedOutError and other BrokerErrors some may be:
+        `may_be_stored` says so.
+        """
+        from aioprod.admin.offset_resets import reset_offsets  # It imports all modules of a member.
+
+        return await reset_offsets(self._session, group_id, to, shift_by, partitions, dry_run, self._deadline(timeout))
+
+    async def delete_offsets(
+        self,
+        group_id: str,
+        partitions: TopicPartition | Iterable[TopicPartition],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete what a group has committed for partitions of topics that none of its members reads (KIP-496).
+
+        Where nothing was committed there is nothing to do. Raises BrokerError (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP
+        for a group of other members than consumers), UnsupportedVersionError before Kafka 2.4, AuthorizationError and
+        RequestTimedOutError. A single partition that fails raises its error, BrokerError (GROUP_SUBSCRIBED_TO_TOPIC),
+        UnknownTopicError or AuthorizationError; of several GroupFailuresError has the error of each that failed.
+        """
+        from aioprod.admin.group_deletions import delete_offsets  # It imports all modules of a member.
+
+        count, failures = await delete_offsets(self._session, group_id, partitions, self._deadline(timeout))
+        _raise_for_group(failures, count, "offsets")
+
+    async def delete_groups(self, *group_ids: str, missing_ok: bool = False, timeout: float | None = None) -> None:
+        """Delete groups that have no members, with all that they have committed.
+
+        One group that fails raises its error: BrokerError (NON_EMPTY_GROUP; GROUP_ID_NOT_FOUND unless `missing_ok`),
+        AuthorizationError or RequestTimedOutError. Of several the others are deleted, and GroupFailuresError has the
+        error of each that failed.
+        """
+        from aioprod.admin.group_deletions import delete_groups  # It imports all modules of a member.
+
+        failures = await delete_groups(self._session, group_ids, missing_ok, self._deadline(timeout))
+        _raise_for_group(failures, len(set(group_ids)), "groups")
+
     # --- settings, folders, records
 
     async def describe_configs(
@@ -347,4 +408,14 @@ def _raise_all(failures: Mapping[str, AioprodError], count: int, done: str) -> N
         messages = " ".join(failures[name].message for name in sorted(failures))
         raise TopicFailuresError(
             f"{len(failures)} of {count} topics were not {done}. {messages}", failures=dict(failures)
+        )
+
+
+def _raise_for_group(failures: Mapping[Any, AioprodError], count: int, things: str) -> None:
+    if count == 1:
+        _raise_single(failures)
+    if failures:
+        messages = " ".join(failures[key].message for key in sorted(failures))
+        raise GroupFailuresError(
+            f"{len(failures)} of {count} {things} were not deleted. {messages}", failures=dict(failures)
         )

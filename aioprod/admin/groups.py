@@ -24,7 +24,7 @@ from aioprod.messages.consumer_group_describe import DescribedConsumerGroup
 from aioprod.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from aioprod.types import TopicPartition
 
-__all__ = ["GroupDescription", "GroupMember", "describe_groups"]
+__all__ = ["GroupDescription", "GroupMember", "describe_groups", "missing_group"]
 
 _CONSUMER: Final = "consumer"
 _DEAD: Final = "Dead"
@@ -111,9 +111,14 @@ def _row(response: DescribeGroupsResponse, name: str) -> DescribedGroup:
     raise ProtocolError(f"The coordinator's response does not contain group {name!r}.")
 
 
+def missing_group(name: str) -> BrokerError:
+    """The error of a group that does not exist."""
+    return BrokerError(f"Group {name!r} does not exist.", code=ErrorCode.GROUP_ID_NOT_FOUND)
+
+
 def _failure(name: str, code: int) -> AioprodError:
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return BrokerError(f"Group {name!r} does not exist.", code=ErrorCode.GROUP_ID_NOT_FOUND)
+        return missing_group(name)
     return group_error(f"Group {name!r} could not be described", ErrorCode.of(code), [Right("DESCRIBE", "group", name)])
 
 

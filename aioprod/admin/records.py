@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from aioprod.admin.topics import check_partitions_exist
 from aioprod.calls.leaders import LeaderRequests, PendingPartition
 from aioprod.calls.session import Session, check_topic_name
 from aioprod.errors import ErrorCode, UsageError
@@ -77,11 +78,7 @@ async def delete_records(session: Session, before: Mapping[TopicPartition, int])
                 f"{offset!r} is not an offset of {tp.topic}-{tp.partition} to delete before: give one from 0 on, or -1 "
                 "for all records that are replicated."
             )
-    for topic in {tp.topic for tp in before}:
-        known = {info.partition for info in await session.partitions(topic)}
-        missing = sorted(tp.partition for tp in before if tp.topic == topic and tp.partition not in known)
-        if missing:
-            raise UsageError(f"Topic {topic!r} has no partition {missing[0]}: it has {len(known)}.")
+    await check_partitions_exist(session, before)
     deletions = [_Deletion(tp, before=offset) for tp, offset in before.items()]
     async with _Deletions(session, deletions) as pending:
         await pending.run()

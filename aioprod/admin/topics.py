@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -20,6 +20,7 @@ from aioprod.errors import (
     TopicExistsError,
     UnknownTopicError,
     UnsupportedVersionError,
+    UsageError,
 )
 from aioprod.messages import (
     CreatePartitionsRequest,
@@ -34,8 +35,16 @@ from aioprod.messages.create_partitions import CreatePartitionsTopic, CreatePart
 from aioprod.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
 from aioprod.messages.delete_topics import DeletableTopicResult
 from aioprod.messages.negotiation import ByVersion
+from aioprod.types import TopicPartition
 
-__all__ = ["DeleteByName", "create_topics", "delete_topics", "described_topics", "grow_topic"]
+__all__ = [
+    "DeleteByName",
+    "check_partitions_exist",
+    "create_topics",
+    "delete_topics",
+    "described_topics",
+    "grow_topic",
+]
 
 _FIRST_WITH_DEFAULTS: Final = 4
 """The CreateTopics version from which brokers choose partition counts and replication factors (KIP-464)."""
@@ -157,6 +166,15 @@ def described_topics(response: MetadataResponse, *, internal: bool) -> dict[str,
         for topic in sorted(response.topics, key=lambda topic: topic.name or "")
         if topic.name and (internal or not topic.is_internal)
     }
+
+
+async def check_partitions_exist(session: Session, partitions: Collection[TopicPartition]) -> None:
+    """Raise UsageError unless each exists, and what `Session.partitions` raises about its topic."""
+    for topic in dict.fromkeys(tp.topic for tp in partitions):
+        known = {info.partition for info in await session.partitions(topic)}
+        missing = sorted(tp.partition for tp in partitions if tp.topic == topic and tp.partition not in known)
+        if missing:
+            raise UsageError(f"Topic {topic!r} has no partition {missing[0]}: it has {len(known)}.")
 
 
 def _results(

@@ -39,7 +39,7 @@ _RIGHTS: Final[dict[KeyType, tuple[ResourceType, Operation]]] = {
     "group": ("group", "READ"),
     "transaction": ("transactional_id", "WRITE"),
 }
-"""The resource type of a key, and the operation that the client needs besides DESCRIBE."""
+"""The resource type of a key, and the operation that clients mostly need besides DESCRIBE."""
 _FIRST_WITH_MANY_KEYS: Final = 4
 
 _MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
@@ -58,9 +58,12 @@ def error_code_of(response: Response) -> int:
 
 
 class Coordinator:
-    """The coordinator of one `key`, a group id or a transactional id; several requests may be in flight at once."""
+    """The coordinator of one `key`, a group id or a transactional id; several requests may be in flight at once.
 
-    def __init__(self, client: Client, key_type: KeyType, key: str) -> None:
+    `then` is the right to the key that the requests need besides DESCRIBE, where that is not READ or WRITE.
+    """
+
+    def __init__(self, client: Client, key_type: KeyType, key: str, *, then: Operation | None = None) -> None:
         self.key = key
         self.node_id: int | None = None
         """The last known coordinator, None while it is unknown."""
@@ -73,6 +76,7 @@ class Coordinator:
         """When the request in flight was sent, in monotonic seconds; None without one."""
         self._client = client
         self._key_type = key_type
+        self._then = then
         self._finding = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -234,8 +238,8 @@ class Coordinator:
             return None
         text = f"The coordinator of {self._subject} could not be found: "
         answered = f"the broker answered {ErrorCode.name_of(known)}"
-        resource_type, then = _RIGHTS[self._key_type]
-        rights = [Right("DESCRIBE", resource_type, self.key), Right(then, resource_type, self.key)]
+        resource_type, usual = _RIGHTS[self._key_type]
+        rights = [Right(operation, resource_type, self.key) for operation in ("DESCRIBE", self._then or usual)]
         failure = f"{text}{(message or answered).rstrip('.')}."
         if ErrorCode.is_unclear(known):
             unclear = BrokerConnectionError(failure)

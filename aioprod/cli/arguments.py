@@ -1,4 +1,4 @@
-"""The syntax of topics and members on a command line; each function raises ArgumentTypeError with a sentence."""
+"""The syntax of topics, partitions and members on a command line; each function raises ArgumentTypeError."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from aioprod.group.assignors import Subscription
+from aioprod.types import TopicPartition
 
-__all__ = ["Members", "count_of", "members_of", "subscriptions", "topics_of", "unique"]
+__all__ = ["Members", "count_of", "members_of", "partitions_of", "subscriptions", "topics_of", "unique"]
 
 _COUNT_MAX: Final = 100_000
 """The most partitions, and members: a typing error must not use up the memory."""
@@ -31,6 +32,16 @@ def count_of(text: str) -> int:
     if not 1 <= count <= _COUNT_MAX:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {_COUNT_MAX}")
     return count
+
+
+def partitions_of(text: str) -> list[str | TopicPartition]:
+    """`orders`, a whole topic, or `orders:0,1`, some of its partitions."""
+    topic, limited, indexes = text.partition(":")
+    if not limited and topic:
+        return [topic]
+    if not topic or not indexes or not all(index.isdecimal() for index in indexes.split(",")):
+        raise ArgumentTypeError(f"{text!r} is no topic with partitions: write it as orders or, for some, as orders:0,1")
+    return [TopicPartition(topic, int(index)) for index in indexes.split(",")]
 
 
 def topics_of(text: str) -> list[tuple[str, int]]:

@@ -12,7 +12,7 @@ COMMANDS: Final = {
     "produce": Command("aioprod.cli.produce", "send lines, JSON or CSV from files or a pipe"),
     "read": Command("aioprod.cli.read", "print the records of a topic"),
     "topics": Command("aioprod.cli.topics", "list, describe, create, delete and grow topics"),
-    "groups": Command("aioprod.cli.groups", "list groups, describe their members, show their lag"),
+    "groups": Command("aioprod.cli.groups", "list groups, their members and lag; reset and delete their offsets"),
     "configs": Command("aioprod.cli.configs", "describe and change the settings of topics and brokers"),
     "offsets": Command("aioprod.cli.offsets", "show where partitions begin, end, or were at a time"),
     "doctor": Command("aioprod.cli.doctor", "find out why a client can't work with a cluster"),

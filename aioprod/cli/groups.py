@@ -1,4 +1,4 @@
-"""`aioprod groups`: list groups, describe their members, show their lag."""
+"""`aioprod groups`: list groups, describe their members, show their lag; reset offsets, delete offsets and groups."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, Final
 from aioprod.admin import Admin, GroupDescription
 from aioprod.cli.administration import answer, run_with_admin
 from aioprod.cli.connection import add_connection_options
+from aioprod.cli.group_changes import add_actions, delete, delete_offsets, reset
 from aioprod.console.frame import Parser
 from aioprod.console.tables import Table
 from aioprod.console.terminal import redraws, show
@@ -25,6 +26,12 @@ _EXAMPLES: Final = (
     ("aioprod groups list -b localhost:9092", "all groups with their states"),
     ("aioprod groups describe billing -b localhost:9092", "members, and what they are assigned"),
     ("aioprod groups lag billing --watch -b localhost:9092", "how far it is behind, again and again"),
+    ("aioprod groups reset billing --to-time 2026-11-01T10:00 --dry-run -b localhost:9092", "what it would read again"),
+    (
+        "aioprod groups reset billing --shift -100 --topic orders:0,1 -b localhost:9092",
+        "100 records back in two places",
+    ),
+    ("aioprod groups delete old-1 old-2 --yes -b localhost:9092", "groups that are not used any more"),
 )
 _CLEAR: Final = "\x1b[H\x1b[2J"
 
@@ -33,8 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one of the actions; returns 0 when it was done."""
     parser = make_parser()
     given = parser.parse_args(arguments)
-    actions = {"list": _list, "describe": _describe, "lag": _lag}
-    return run_with_admin(parser, given, actions[given.action])
+    return run_with_admin(parser, given, _ACTIONS[given.action])
 
 
 async def _list(admin: Admin, given: Namespace) -> int:
@@ -154,11 +160,22 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+_ACTIONS: Final = {
+    "list": _list,
+    "describe": _describe,
+    "lag": _lag,
+    "reset": reset,
+    "delete-offsets": delete_offsets,
+    "delete": delete,
+}
+
+
 def make_parser() -> Parser:
     """The parser of `aioprod groups`."""
     parser = Parser(
         prog="aioprod groups",
-        description="List groups, describe their members, and show how far they are behind.",
+        description="List groups, describe their members, and show how far they are behind. Reset and delete committed "
+        "offsets, and delete groups.",
         examples=_EXAMPLES,
         allow_abbrev=False,
     )
@@ -180,6 +197,7 @@ def make_parser() -> Parser:
     each.add_argument("--watch", action="store_true", help="show it again and again, until interrupted")
     each.add_argument("--every", type=_seconds, default=2.0, metavar="SECONDS", help="how often (default: 2)")
     _common(each)
+    add_actions(actions, _common)
     return parser
 
 

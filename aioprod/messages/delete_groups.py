@@ -1,6 +1,6 @@
 """DeleteGroups (key 42): delete groups that have no members, with their offsets.
 
-Fake brokers answer it to admin clients of others. Versions: 2 flexible; 3 with a text for each error.
+Versions: 2 flexible; 3 with a text for each error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""OffsetDelete (key 47, KIP-496): delete committed offsets of a group, of partitions that no member reads.
-
-Fake brokers answer it to admin clients of others.
-"""
+"""OffsetDelete (key 47, KIP-496): delete committed offsets of a group, of partitions that no member reads."""
 
 from __future__ import annotations
 

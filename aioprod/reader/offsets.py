@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -15,7 +15,17 @@ from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from aioprod.reader.config import ISOLATION_LEVELS
 from aioprod.types import Timestamp, TopicPartition
 
-__all__ = ["EARLIEST", "LATEST", "At", "Lookup", "Lookups", "look_up", "timestamp_of", "topic_offsets"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "At",
+    "Lookup",
+    "Lookups",
+    "look_up",
+    "offsets_at",
+    "timestamp_of",
+    "topic_offsets",
+]
 
 At: TypeAlias = Literal["earliest", "latest"] | Timestamp
 """The start of a log, its end, or the first record that is not older than a time."""
@@ -120,6 +130,13 @@ async def topic_offsets(session: Session, topic: str, at: object, isolation: str
     """
     timestamp = timestamp_of("at", at)
     partitions = [TopicPartition(topic, info.partition) for info in await session.partitions(topic)]
+    return await offsets_at(session, partitions, timestamp, isolation)
+
+
+async def offsets_at(
+    session: Session, partitions: Iterable[TopicPartition], timestamp: int, isolation: str
+) -> dict[TopicPartition, int]:
+    """The offset of each partition at one timestamp, as `look_up`, but the end where all records are older."""
     found = await look_up(session, dict.fromkeys(partitions, timestamp), isolation)
     older = [tp for tp, offset in found.items() if offset < 0]
     return found | await look_up(session, dict.fromkeys(older, LATEST), isolation)

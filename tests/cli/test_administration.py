@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -119,14 +120,17 @@ def test_a_topic_lives_and_dies(cluster: FakeClusterThread, shell: Shell) -> Non
     assert "clicks" not in cluster.topics
 
 
+class Terminal(io.StringIO):
+    """What is typed on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.mark.parametrize(("typed", "is_deleted"), [("y\n", True), ("n\n", False), ("", False)])
 def test_a_terminal_is_asked(
     cluster: FakeClusterThread, shell: Shell, monkeypatch: pytest.MonkeyPatch, typed: str, is_deleted: bool
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setattr(sys, "stdin", Terminal(typed))
     shell("topics", "delete", "orders", status=0 if is_deleted else 1)
     assert "To delete orders with all records [y/N]" in shell.err
@@ -215,6 +219,142 @@ def test_groups_their_members_and_their_lag(cluster: FakeClusterThread, shell: S
     shell("groups", "lag", "other", status=1)
     assert "Group 'other' does not exist." in shell.err
     shell("groups", "describe", "other", status=1)
+
+
+def committed(shell: Shell) -> dict[int, int]:
+    return {row["partition"]: row["committed"] for row in shell.document("groups", "lag", "g")["partitions"]}
+
+
+@pytest.mark.parametrize(
+    ("place", "after"),
+    [
+        (["--to-earliest"], {0: 0, 1: 0}),
+        (["--to-latest"], {0: 5, 1: 0}),
+        (["--to-time", "1003"], {0: 3, 1: 0}),
+        (["--to-offset", "0"], {0: 0, 1: 0}),
+        (["--to-offset", "4", "--topic", "orders:0"], {0: 4, 1: 0}),
+        (["--shift", "-1", "--topic", "orders:0"], {0: 1, 1: 0}),
+        (["--to-latest", "--topic", "orders"], {0: 5, 1: 0}),
+    ],
+)
+def test_offsets_of_a_group_are_reset(
+    cluster: FakeClusterThread, shell: Shell, place: list[str], after: dict[int, int]
+) -> None:
+    send(cluster, 5)
+    commit(cluster)
+    before = committed(shell)
+    assert before == {0: 2, 1: 0}
+    planned = shell.document("groups", "reset", "g", *place, "--dry-run")
+    assert (planned["group"], planned["reset"]) == ("g", False)
+    for row in planned["partitions"]:
+        assert row == {
+            "topic": "orders",
+            "partition": row["partition"],
+            "before": before[row["partition"]],
+            "after": after[row["partition"]],
+        }
+    assert "Group g. Nothing was committed.\n  topic   partition  before  after\n" in shell(
+        "groups", "reset", "g", *place, "--dry-run"
+    )
+    shell("groups", "reset", "g", *place, status=1)
+    assert "Where its offsets would go:" in shell.err
+    assert f"To reset {len(planned['partitions'])} offset" in shell.err
+    assert "needs a yes.\nAdd --yes" in shell.err
+    assert committed(shell) == before
+    assert "Group g. Its offsets are reset." in shell("groups", "reset", "g", *place, "--yes")
+    assert committed(shell) == after
+
+
+def test_offsets_of_a_group_are_deleted(cluster: FakeClusterThread, shell: Shell) -> None:
+    send(cluster, 5)
+    commit(cluster)
+    row = {"topic": "orders", "partition": 0, "committed": 2}
+    asked = ("groups", "delete-offsets", "g", "--topic", "orders:0")
+    assert shell.document(*asked, "--dry-run") == {"group": "g", "partitions": [row], "deleted": False}
+    assert "Group g. Nothing was deleted." in shell(*asked, "--dry-run")
+    shell(*asked, status=1)
+    assert "To delete 1 offset of group 'g' needs a yes." in shell.err
+    assert committed(shell) == {0: 2, 1: 0}
+    assert shell(*asked, "--yes") == "Deleted: 1 offset of group 'g'.\n"
+    assert committed(shell) == {1: 0}
+    for missing, place in (("orders:0", "orders-0"), ("order", "topic 'order'")):
+        shell("groups", "delete-offsets", "g", "--topic", missing, "--yes", status=1)
+        assert f"Group 'g' has committed nothing for {place}.\nIt has committed for orders." in shell.err
+    assert shell.document("groups", "delete-offsets", "g", "--topic", "orders", "--yes")["deleted"]
+    shell("groups", "delete-offsets", "g", "--topic", "orders", "--yes", status=1)
+    assert "It has committed for nothing." in shell.err
+
+
+def test_groups_are_deleted(cluster: FakeClusterThread, shell: Shell) -> None:
+    send(cluster, 5)
+    commit(cluster)
+    groups = [{"group": "g", "offsets": 2}]
+    assert shell.document("groups", "delete", "g", "g", "--dry-run") == {"groups": groups, "deleted": False}
+    assert "Groups. Nothing was deleted." in shell("groups", "delete", "g", "--dry-run")
+    shell("groups", "delete", "g", status=1)
+    assert "To delete g with all that they have committed needs a yes." in shell.err
+    shell("groups", "delete", "g", "other", "--yes", status=1)
+    assert "Group 'other' does not exist." in shell.err
+    assert shell("groups", "delete", "g", "other", "--if-exists", "--yes") == "Deleted: g.\n"
+    assert shell.document("groups", "list") == []
+    assert shell("groups", "delete", "g", "--if-exists", "--yes") == "Deleted: nothing.\n"
+
+
+def test_a_group_in_use_is_left_alone(cluster: FakeClusterThread, shell: Shell) -> None:
+    send(cluster, 5)
+    commit(cluster)
+    arguments = ["read", "orders", "--group", "g", "-b", cluster.bootstrap, "--follow"]
+    with program(*arguments) as running:
+        while [group["state"] for group in shell.document("groups", "list")] != ["Stable"]:
+            assert running.poll() is None
+        for action in (
+            ["reset", "g", "--to-earliest"],
+            ["delete-offsets", "g", "--topic", "orders"],
+            ["delete", "g"],
+        ):
+            for options in (["--dry-run"], ["--yes"], []):
+                shell("groups", *action, *options, status=1)
+                assert shell.err.startswith("aioprod groups: Nothing was ")
+                assert "Close its members first" in shell.err
+                assert shell.out == ""
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+
+
+@pytest.mark.parametrize(("typed", "is_done"), [("y\n", True), ("n\n", False)])
+def test_changes_of_groups_are_asked_for(
+    cluster: FakeClusterThread, shell: Shell, monkeypatch: pytest.MonkeyPatch, typed: str, is_done: bool
+) -> None:
+    send(cluster, 5)
+    commit(cluster)
+    for action, done in (
+        (["reset", "g", "--to-earliest"], {0: 0, 1: 0}),
+        (["delete-offsets", "g", "--topic", "orders:1"], {0: 0}),
+        (["delete", "g"], {}),
+    ):
+        monkeypatch.setattr(sys, "stdin", Terminal(typed))
+        shell("groups", *action, status=0 if is_done else 1)
+        assert "[y/N]" in shell.err
+        assert ("Nothing was " in shell.err) == (not is_done)
+        if is_done and done:
+            assert committed(shell) == done
+    assert (shell.document("groups", "list") == []) == is_done
+
+
+def test_wrong_arguments_for_changes_of_groups(shell: Shell) -> None:
+    for arguments, said in (
+        (["reset", "g"], "one of the arguments"),
+        (["reset", "g", "--to-latest", "--shift", "1"], "not allowed with"),
+        (["reset", "g", "--to-offset", "-1"], "'-1' is not an offset"),
+        (["reset", "g", "--to-offset", "x"], "'x' is not an offset, a whole number from 0 on"),
+        (["reset", "g", "--to-latest", "--topic", "orders:x"], "'orders:x' is no topic with partitions"),
+        (["reset", "g", "--to-latest", "--topic", ""], "'' is no topic"),
+        (["delete-offsets", "g"], "--topic"),
+        (["delete"], "GROUP"),
+    ):
+        shell("groups", *arguments, status=USAGE)
+        assert re.search(said, shell.err)
+        assert len(shell.err.splitlines()) == 1
 
 
 def test_lag_is_watched_until_ctrl_c(cluster: FakeClusterThread) -> None:

@@ -82,6 +82,29 @@ async def offsets_are_deleted(lab: Lab) -> None:
         await member.sync({member.id: b"mine"})
         assert await forgotten(lab, member.group, topic) == (NONE, [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC])
         assert await forgotten(lab, member.group, other) == (NONE, [NONE])
+    async with open_group(lab) as members:
+        member = await members.member()
+        await member.enter({"one": b"subscribed"}, protocol_type="connect")
+        assert await forgotten(lab, member.group, topic) == (ErrorCode.NON_EMPTY_GROUP, [])
+        await member.leave()
+        assert await forgotten(lab, member.group, topic) == (NONE, [NONE])
+
+
+@scenario
+async def what_consumers_of_the_new_protocol_read_is_kept(lab: Lab) -> None:
+    """Their group is not deleted, commits from outside of it are refused, and offsets of other topics are deleted."""
+    topic, other = await lab.topic(), await lab.topic()
+    async with open_group(lab) as members:
+        member = await members.consumer()
+        assert (await member.join(topic)).error_code == NONE
+        assert await deleted(lab, member.group) == [ErrorCode.NON_EMPTY_GROUP]
+        assert await lab.commit(member.group, topic, 5) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert await forgotten(lab, member.group, topic) == (NONE, [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC])
+        assert await forgotten(lab, member.group, other) == (NONE, [NONE])
+        assert (await member.beat(-1)).error_code == NONE
+        assert await lab.commit(member.group, topic, 5) == NONE
+        assert await forgotten(lab, member.group, topic) == (NONE, [NONE])
+        assert await deleted(lab, member.group) == [NONE]
 
 
 @scenario

@@ -33,6 +33,8 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
     if error := _error(call, request.group_id):
         return OffsetDeleteResponse(error_code=error, topics=())
     group = call.state.groups[request.group_id]
+    if group.hides_topics:
+        return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP, topics=())
     topics = []
     for topic in request.topics:
         rows = [

@@ -69,6 +69,12 @@ class FakeGroup:
         """The topics that its members read."""
         return frozenset() if self.membership is None else self.membership.subscribed
 
+    @property
+    def hides_topics(self) -> bool:
+        """Whether it has members that are no consumers: brokers can't know which topics these read."""
+        members = self.membership
+        return isinstance(members, ClassicGroup) and self.has_members and members.protocol_type != "consumer"
+
     def commit_error(self, committer: Committer) -> ErrorCode:
         """The error if this member may not commit, else NONE. A request may come without member and generation."""
         if (

@@ -1,24 +1,18 @@
-"""The errors of clients without authorization, as scenarios that run against fake and real clusters.
-
-Each scenario has its own user, topics, group and transactional id, without any ACLs at first.
-"""
+"""What producers, transactions, readers and members may not do."""
 
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 
 from aioprod import Producer, TransactionSession
-from aioprod.admin import Admin
 from aioprod.errors import (
     AioprodError,
-    AuthorizationError,
     DeliveryError,
     NotSentError,
     Operation,
@@ -28,110 +22,14 @@ from aioprod.errors import (
 )
 from aioprod.group import Member
 from aioprod.reader import read
-from aioprod.testing import Acl, Security
+from aioprod.testing import Acl
 from aioprod.types import RecordMetadata, TopicPartition
+from tests.support.acl_scenarios.bench import Bench, Scenario, causes_of, denied, error_of, new_name
 
-__all__ = ["GUARDED", "SCENARIOS", "Bench", "Scenario", "causes_of", "denied"]
-
-GUARDED: Final = Security(protocol="SASL_PLAINTEXT", mechanisms=["OAUTHBEARER"], acls=[], super_users=["User:super"])
-"""Each client logs in with its own name, and has no rights."""
-
-PATIENCE_S: Final = 60.0
-"""The timeout of waits: no result depends on how long anything takes."""
-
-T = TypeVar("T")
-Scenario = Callable[["Bench"], Awaitable[None]]
-SCENARIOS: Final[list[Scenario]] = []
+__all__ = ["SCENARIOS"]
 
 
-def scenario(check: Scenario) -> Scenario:
-    """Add a scenario."""
-    SCENARIOS.append(check)
-    return check
-
-
-def _name() -> str:
-    return f"n{uuid.uuid4().hex[:12]}"
-
-
-@dataclass
-class Bench:
-    """A `GUARDED` cluster, and a user that may write to topic `ok`, and nothing else; `secret` is another topic."""
-
-    servers: str
-    create_topic: Callable[[str], Awaitable[object]]
-    add_acls: Callable[..., Awaitable[object]]
-    user: str = field(default_factory=_name)
-    ok: str = field(default_factory=_name)
-    secret: str = field(default_factory=_name)
-    group: str = field(default_factory=_name)
-    transactional_id: str = field(default_factory=_name)
-
-    async def check(self, scenario: Scenario) -> None:
-        """Run a scenario."""
-        await self.create_topic(self.ok)
-        await self.create_topic(self.secret)
-        await self.allow("WRITE", "topic", self.ok)
-        await scenario(self)
-
-    async def allow(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
-        """Give the user a right."""
-        await self.add_acls(Acl(f"User:{self.user}", operation, resource_type, name))
-
-    def options(self, **more: Any) -> dict[str, Any]:
-        """The settings of the user's clients."""
-        return {"bootstrap_servers": self.servers, **GUARDED.client_options(self.user), **more}
-
-    def producer(self, **more: Any) -> Producer:
-        """A producer of the user that sends records of one loop iteration in one request."""
-        return Producer(**self.options(linger_ms=20, **more))
-
-    async def stores(self, topic: str, values: list[bytes]) -> None:
-        """Exactly these values are in a topic, in any order, once ended transactions are complete."""
-        async with asyncio.timeout(PATIENCE_S):
-            while len(found := await self._values(topic)) < len(values):
-                await asyncio.sleep(0.01)
-        assert sorted(found) == sorted(values)
-
-    async def _values(self, topic: str) -> list[bytes]:
-        """The values in a topic, read by a super user."""
-        options = GUARDED.client_options("super")
-        reading = read(topic, bootstrap_servers=self.servers, isolation="read_committed", **options)
-        return [record.value async for record in reading]
-
-
-def denied(
-    error: BaseException | None,
-    operation: Operation,
-    resource_type: ResourceType,
-    resource: str,
-    *more: Operation,
-    place: str | None = None,
-) -> AuthorizationError:
-    """Check that the error has the missing right, and the command that grants it.
-
-    `more` are operations that will be needed next; `place` is the resource in the command.
-    """
-    assert isinstance(error, AuthorizationError)
-    assert (error.resource_type, error.resource, error.operation) == (resource_type, resource, operation)
-    operations = " ".join(f"--operation {one.title().replace('_', '')}" for one in (operation, *more))
-    flag = f"--{resource_type.replace('_', '-')}"
-    place = place or (flag if resource_type == "cluster" else f"{flag} {resource}")
-    assert error.hint is not None
-    assert f"{' and '.join((operation, *more))} on " in error.hint
-    assert f"kafka-acls.sh --add --allow-principal User:NAME {operations} {place}`" in error.hint
-    # Some of the brokers' own messages are a page of internals.
-    assert "RequestContext" not in str(error)
-    assert len(error.message) < 300
-    return error
-
-
-async def error_of(awaitable: Awaitable[T], kind: type[AioprodError] = AuthorizationError) -> AioprodError:
-    """The exception of an awaitable, which has to be of this class."""
-    with pytest.raises(kind) as caught:
-        await awaitable
-    assert type(caught.value) is kind
-    return caught.value
+# --- writing
 
 
 async def callback_error(producer: Producer, topic: str, value: bytes) -> AioprodError | None:
@@ -145,10 +43,6 @@ async def callback_error(producer: Producer, topic: str, value: bytes) -> Aiopro
     return await outcome
 
 
-# --- writing
-
-
-@scenario
 async def a_topic_that_may_not_be_written(bench: Bench) -> None:
     """Each call fails with the missing right; records of the other topic in the same request are stored."""
     await bench.allow("DESCRIBE", "topic", bench.secret)
@@ -181,10 +75,9 @@ async def a_topic_that_may_not_be_written(bench: Bench) -> None:
     await bench.stores(bench.secret, [b"allowed", b"allowed"])
 
 
-@scenario
 async def a_topic_that_is_hidden(bench: Bench) -> None:
     """Without DESCRIBE a client can't know whether it exists: the error is the same for a missing topic."""
-    missing = _name()
+    missing = new_name()
     async with bench.producer() as producer:
         for topic in (bench.secret, missing):
             calls: list[Awaitable[Any]] = [
@@ -221,10 +114,9 @@ async def a_topic_that_is_hidden(bench: Bench) -> None:
     await bench.stores(missing, [b"created"])
 
 
-@scenario
 async def idempotent_writes(bench: Bench) -> None:
     """They need WRITE on at least one topic (KIP-679), which this user does not have."""
-    bench.user = _name()
+    bench.user = new_name()
     error = await error_of(bench.producer().start())
     denied(error, "IDEMPOTENT_WRITE", "cluster", "kafka-cluster")
     assert "WRITE on any topic" in str(error.hint)
@@ -239,7 +131,6 @@ async def idempotent_writes(bench: Bench) -> None:
 # --- transactions
 
 
-@scenario
 async def a_transactional_id(bench: Bench) -> None:
     """FindCoordinator needs DESCRIBE, InitProducerId WRITE."""
     options = {"transactional_id": bench.transactional_id}
@@ -254,7 +145,6 @@ async def a_transactional_id(bench: Bench) -> None:
     await bench.stores(bench.ok, [b"1"])
 
 
-@scenario
 async def a_transactional_id_that_is_taken_away(bench: Bench) -> None:
     """As in Java the producer fails: every later call raises."""
     await bench.allow("WRITE", "transactional_id", bench.transactional_id)
@@ -271,12 +161,6 @@ async def a_transactional_id_that_is_taken_away(bench: Bench) -> None:
     await bench.stores(bench.ok, [])
 
 
-def causes_of(error: BaseException | None) -> list[BaseException]:
-    """The error, and what caused it."""
-    return [] if error is None else [error, *causes_of(error.__cause__)]
-
-
-@scenario
 async def topics_in_a_transaction(bench: Bench) -> None:
     """As in Java the transaction can only be aborted then, and the producer continues with the next one."""
     await bench.allow("WRITE", "transactional_id", bench.transactional_id)
@@ -299,7 +183,6 @@ async def topics_in_a_transaction(bench: Bench) -> None:
     await bench.stores(bench.secret, [b"kept"])
 
 
-@scenario
 async def offsets_in_a_transaction(bench: Bench) -> None:
     """They need READ on the group and on each topic; without that the transaction can only be aborted."""
     await bench.allow("WRITE", "transactional_id", bench.transactional_id)
@@ -325,7 +208,6 @@ async def offsets_in_a_transaction(bench: Bench) -> None:
     await bench.stores(bench.ok, [b"kept"])
 
 
-@scenario
 async def a_transaction_session(bench: Bench) -> None:
     """It needs the rights of a transactional producer, except those of its workers, which write."""
     await bench.allow("DESCRIBE", "transactional_id", bench.transactional_id)
@@ -361,7 +243,6 @@ async def a_transaction_session(bench: Bench) -> None:
 # --- reading
 
 
-@scenario
 async def reading(bench: Bench) -> None:
     """A reader needs DESCRIBE first, then READ."""
     async with bench.producer() as producer:
@@ -403,35 +284,23 @@ async def membership(bench: Bench, protocol: str) -> None:
         denied(await error_of(joined.commit({TopicPartition(bench.secret, 0): 1})), "READ", "topic", bench.secret)
 
 
-@scenario
 async def members_of_groups(bench: Bench) -> None:
     """By both protocols, each with its own user and group."""
     async with bench.producer() as producer:
         await producer.send(bench.ok, b"1")
     for protocol in ("classic", "consumer"):
-        await membership(replace(bench, user=_name(), group=_name()), protocol)
+        await membership(replace(bench, user=new_name(), group=new_name()), protocol)
 
 
-# --- administration
-
-
-@scenario
-async def topics_and_their_admin(bench: Bench) -> None:
-    """No call discloses whether a topic exists that may not be described."""
-    new = _name()
-    async with Admin(**bench.options()) as admin:
-        error = await error_of(admin.create_topic(new))
-        denied(error, "CREATE", "topic", new)
-        assert "or CREATE on the cluster" in str(error.hint)
-        for name in (bench.secret, new):
-            denied(await error_of(admin.delete_topic(name)), "DELETE", "topic", name)
-            denied(await error_of(admin.partitions(name)), "DESCRIBE", "topic", name, "READ")
-            denied(await error_of(admin.offsets(name, "latest")), "DESCRIBE", "topic", name, "READ")
-        assert await admin.topics() == [bench.ok]
-        await bench.allow("CREATE", "topic", new)
-        error = await error_of(admin.create_topic(new))
-        assert error.message.startswith(f"Topic {new!r} was created, but this client may not describe it")
-        denied(error, "DESCRIBE", "topic", new)
-        await bench.allow("DELETE", "topic", new)
-        assert await admin.topics() == sorted([bench.ok, new])
-        await admin.delete_topic(new)
+SCENARIOS: Final[tuple[Scenario, ...]] = (
+    a_topic_that_may_not_be_written,
+    a_topic_that_is_hidden,
+    idempotent_writes,
+    a_transactional_id,
+    a_transactional_id_that_is_taken_away,
+    topics_in_a_transaction,
+    offsets_in_a_transaction,
+    a_transaction_session,
+    reading,
+    members_of_groups,
+)
