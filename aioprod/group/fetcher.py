@@ -21,6 +21,8 @@ from aioprod.group.arrow_gathering import ArrowGathering
 from aioprod.group.available_records import AvailableRecords
 from aioprod.group.fetch_buffer import FetchBuffer
 from aioprod.group.fetch_positions import FetchPositions
+from aioprod.group.list_timer import ListTimer
+from aioprod.group.log_ends import LogEnds
 from aioprod.group.offsets import reset_time
 from aioprod.group.open_batch import OpenBatch
 from aioprod.group.unfinished import Unfinished
@@ -72,7 +74,7 @@ class Fetcher:
         self._fetching = Fetching(self._isolation_level, config, sessions=True)
         self._reset_time = reset_time(auto_offset_reset)
         self._deserializers = Deserializers(config, key_deserializer, value_deserializer)
-        self._ends: dict[TopicPartition, int] = {}
+        self.log_ends = LogEnds(session, config.fetch_max_wait_ms / 1000)
         self._buffer = FetchBuffer()
         self._positions = FetchPositions(session, self._buffer.paused, isolation)
         self._arrow: ArrowGathering | None = None
@@ -88,9 +90,7 @@ class Fetcher:
         )
         self._is_interrupted = False
         self._gathers_as_stored = False
-        # The time of the first record of a list, which is returned when it is due, even if it is not full.
-        self._gathered_at: float | None = None
-        self._is_due = False
+        self._list_timer = ListTimer(session)
         self._known_version = -1
         self._slice_end = -math.inf
 
@@ -123,7 +123,7 @@ class Fetcher:
         for tp in dropped:
             self._positions.remove(tp)
             self._buffer.drop(tp)
-            self._ends.pop(tp, None)
+        self.log_ends.forget(dropped)
         self._buffer.resume(dropped)
         self._session.notify()
 
@@ -152,12 +152,8 @@ class Fetcher:
 
     @property
     def lag(self) -> dict[TopicPartition, int | None]:
-        """The offsets between each position and the log end of the last response; None while one of them is unknown."""
-        positions = self.positions
-        return {
-            tp: max(0, self._ends[tp] - positions[tp]) if tp in self._ends and tp in positions else None
-            for tp in self._positions.partitions
-        }
+        """The offsets between each position and its log end; None while one of them is unknown, or is old."""
+        return self.log_ends.lag(self._positions.partitions, self.positions)
 
     @property
     def starts(self) -> dict[TopicPartition, int]:
@@ -168,6 +164,11 @@ class Fetcher:
     def pending(self) -> tuple[PendingPartition, ...]:
         """The partitions that requests are sent for: Fetch, or first ListOffsets; without those that are paused."""
         return self._positions.pending
+
+    @property
+    def sent_at(self) -> dict[int, float]:
+        """When the Fetch request was sent that a broker has not answered yet, by node id."""
+        return self._leaders.sent_at
 
     # --- records
 
@@ -221,13 +222,13 @@ class Fetcher:
         """
         buffer = self._buffer
         self._gather_as(as_stored=as_stored)
-        timer: asyncio.TimerHandle | None = None
+        timer = self._list_timer
         try:
             while buffer.ready < max_records:
-                if not buffer.ready:
-                    self._gathered_at, self._is_due = None, False
-                elif timer is None:
-                    timer = self._timer(max_wait_s)
+                if buffer.ready:
+                    timer.start(max_wait_s)
+                else:
+                    timer.reset()
                 try:
                     record = await self._record(for_list=True)
                     if record is not None:
@@ -243,9 +244,8 @@ class Fetcher:
                     return None
                 break
         finally:
-            if timer is not None:
-                timer.cancel()
-        self._gathered_at, self._is_due = None, False
+            timer.stop()
+        timer.reset()
         records = buffer.take(max_records)
         self.unfinished.returned(buffer.taken)
         self._returned += len(records)
@@ -262,11 +262,11 @@ class Fetcher:
         if arrow is None or arrow.rows_max != max_records:
             arrow = self._arrow = ArrowGathering(self._buffer, max_records)
         self._read_gathered_again()
-        timer: asyncio.TimerHandle | None = None
+        timer = self._list_timer
         try:
             while not arrow.is_full:
-                if arrow.count and timer is None:
-                    timer = self._timer(max_wait_s)
+                if arrow.count:
+                    timer.start(max_wait_s)
                 try:
                     is_over = await self._gather(arrow)
                 except AioprodError:
@@ -280,10 +280,9 @@ class Fetcher:
                     return None
             arrow.complete()
         finally:
-            if timer is not None:
-                timer.cancel()
+            timer.stop()
             self._buffer.put_back()
-        self._gathered_at, self._is_due = None, False
+        timer.reset()
         found = arrow.take()
         self.unfinished.returned(self._buffer.taken)
         self._returned += found.num_rows
@@ -296,7 +295,7 @@ class Fetcher:
             return False
         batch = self._buffer.current or self._buffer.open_next()
         if batch is None:
-            if arrow.count and self._is_due:
+            if arrow.count and self._list_timer.is_due:
                 return True
             await self._next_response()
         elif batch.fetched.is_large and (batch.decompressing is None or not batch.decompressing.done()):
@@ -334,19 +333,6 @@ class Fetcher:
         if records := self._read(batch, partial(batch.records.some, min(room, _RUN))):
             self._buffer.gather_from(batch, records)
 
-    def _timer(self, max_wait_s: float) -> asyncio.TimerHandle:
-        """Start the timer of the list; its time runs from the first record, also over calls that were cancelled."""
-        now = self._session.clock()
-        if self._gathered_at is None:
-            self._gathered_at = now
-        left_s = self._gathered_at + max_wait_s - now
-        self._is_due = left_s <= 0.0
-        return asyncio.get_running_loop().call_later(max(0.0, left_s), self._on_due)
-
-    def _on_due(self) -> None:
-        self._is_due = True
-        self._session.notify()
-
     async def deserialized(self, record: ConsumedRecord) -> ConsumedRecord:
         """A record that was returned as it is stored; raises SerializationError."""
         return record if self.is_plain else await self._deserializers.applied(record)
@@ -360,7 +346,7 @@ class Fetcher:
                 return None
             batch = buffer.current or buffer.open_next()
             if batch is None:
-                if for_list and self._is_due and buffer.ready:
+                if for_list and self._list_timer.is_due and buffer.ready:
                     return None
                 await self._next_response()
                 continue
@@ -415,19 +401,19 @@ class Fetcher:
         if (answered := await self._leaders.round()) is None:
             return
         positions, response = self._fetching.accept(self._leaders, answered), answered.response
-        self._note(positions, response)
+        self._note(answered.node_id, positions, response)
         invalid = out_of_range(positions, response)
         valid = [one for one in positions if one not in invalid]
         self._buffer.fill(self._fetching.batches_of(self._leaders, answered, valid))
         for one in invalid:
             self._reset(one, "its log does not have it (OFFSET_OUT_OF_RANGE)")
 
-    def _note(self, positions: Sequence[Position], response: FetchResponse) -> None:
+    def _note(self, node_id: int, positions: Sequence[Position], response: FetchResponse) -> None:
         """Update the log ends and the counters."""
         self.responses += 1
         self.bytes_fetched += sum(len(row.records or b"") for topic in response.responses for row in topic.partitions)
         ends = log_end_offsets(positions, response, self._isolation_level)
-        self._ends.update({one.tp: ends[one.tp] for one in positions if one.tp in ends and not one.is_done})
+        self.log_ends.note(node_id, {one.tp: ends[one.tp] for one in positions if one.tp in ends and not one.is_done})
 
     def _request(self, node_id: int, positions: Sequence[Position]) -> FetchRequest:
         cluster = self._session.client.metadata.cluster

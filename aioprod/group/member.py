@@ -17,11 +17,10 @@ from aioprod.group.batches import Batches
 from aioprod.group.config import MemberConfig
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.foreign_calls import ForeignCallHints
-from aioprod.group.membership import NotJoined
 from aioprod.group.meters import measured
-from aioprod.group.partition_calls import PartitionCalls
 from aioprod.group.parts import Parts, Subscription
 from aioprod.group.poll_timer import PollTimer
+from aioprod.group.state_calls import StateCalls
 from aioprod.group.unfinished import log_left_behind
 from aioprod.group.validation import (
     DEFAULT_ASSIGNORS,
@@ -37,7 +36,7 @@ from aioprod.group.work.plan import Handler, Order, checked_plan
 from aioprod.group.work.retry import Retry
 from aioprod.reader.arrow_rows import ARROW_ROWS, check_arrow
 from aioprod.reader.fetching import answer_size_max
-from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
+from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -51,7 +50,7 @@ __all__ = ["Member"]
 ReturnT = TypeVar("ReturnT")
 
 
-class Member(PartitionCalls, ForeignCallHints):
+class Member(StateCalls, ForeignCallHints):
     """A consumer: joins a group and reads the partitions assigned to it; use it as `async with Member(...) as member`.
 
         async for record in member:
@@ -313,33 +312,6 @@ class Member(PartitionCalls, ForeignCallHints):
         if self._poll_timer.note(now) and self._parts is not None:
             self._parts.membership.polled(now)
             self._parts.runner.wake()
-
-    # --- state
-
-    def explain(self) -> str:
-        """Why no records come, in sentences: its coordinator can't be reached, a topic does not exist, and so on.
-
-        The same is logged when there was no progress for some seconds. Raises UsageError outside of the event loop in
-        which the member was started.
-        """
-        if self._parts is None:
-            return f"The member of group {self.group_id!r} is not started."
-        if self._background.failure is not None:
-            return f"The member of group {self.group_id!r} has failed: {self._background.failure}"
-        if self._task is None:
-            return f"The member of group {self.group_id!r} is closed."
-        return self._parts.explainer.explain(self._parts.runner.topics, is_polling=self._gate.is_polling)
-
-    @property
-    def group_metadata(self) -> GroupMetadata:
-        """The current group id, generation and member id, for `producer.send_offsets_to_transaction`.
-
-        Take it after the records that are processed, and before the next poll: when the partitions are assigned to
-        another member after that, the coordinator fences this one (KIP-447). The producer raises UsageError for a
-        member that has not joined.
-        """
-        known = GroupMetadata(self.group_id) if self._parts is None else self._parts.membership.metadata
-        return known if known.generation_id >= 0 else NotJoined(*known)
 
     # --- committing
 

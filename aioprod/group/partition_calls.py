@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from aioprod.calls.session import Session, Started
 from aioprod.errors import UsageError
 from aioprod.group.validation import checked_offsets, checked_partitions
-from aioprod.net.settings import client_id_of
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of
 from aioprod.types import OffsetAndMetadata, Timestamp, TopicPartition
 
 if TYPE_CHECKING:
     from aioprod.group.fetcher import Fetcher
-    from aioprod.group.meters import MemberMetrics
     from aioprod.group.parts import Parts
-    from aioprod.metrics import Family
 
 __all__ = ["PartitionCalls"]
 
@@ -36,7 +32,6 @@ class PartitionCalls(Started):
     _parts: Parts | None
     _fetcher: Fetcher
     _isolation: str
-    _metrics: MemberMetrics
     _reading: Session
 
     def _running(self) -> Parts:
@@ -63,24 +58,6 @@ class PartitionCalls(Started):
         """
         lag = self._fetcher.lag
         return {tp: lag.get(tp) for tp in self.assignment}
-
-    def metrics(self) -> dict[str, float]:
-        """Counters since the member was created, and current gauges, by name; docs/groups.md has the table."""
-        return self._metrics.snapshot()
-
-    @property
-    def client_id(self) -> str:
-        """The name of this member at the brokers: `client.id`, or that of all that have none."""
-        return client_id_of(self._reading.config)
-
-    @property
-    def event_loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that the member lives in; None before it is started."""
-        return self._reading.loop
-
-    def metric_families(self) -> list[Family]:
-        """Every metric in base units: what monitoring systems collect; docs/metrics.md lists them."""
-        return self._metrics.families()
 
     async def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The committed offset of each partition, None where there is none.

@@ -70,7 +70,16 @@ class Parts:
         log = RebalanceLog(group_id, session.clock)
         reset = subscription.auto_offset_reset
         self.assignment = AssignmentState(fetcher, coordinator, session, callbacks, reset, metrics, log)
-        self.explainer = Explainer(self.membership, coordinator, self.assignment, fetcher, session, reading)
+        self.explainer = Explainer(
+            self.membership,
+            coordinator,
+            self.assignment,
+            fetcher,
+            session,
+            reading,
+            config.fetch_max_wait_ms / 1000,
+            poll_timer,
+        )
         stall_monitor = StallMonitor(group_id, _causes_of(self.explainer, gate), session.clock)
         handler: AssignmentHandler = self.assignment
         self._more: list[Callable[[], Coroutine[Any, Any, None]]] = [poll_timer.run]
@@ -82,6 +91,12 @@ class Parts:
         self.runner = Runner(self.membership, coordinator, session, gate, handler, stall_monitor, subscription.topics)
         self.commits = Commits(group_id, session, self.membership, self.runner, self.assignment, background, poll_timer)
         self.pattern_subscription = PatternSubscription(session, config, subscription.pattern, self.runner.subscribe)
+        runner, ends, clock = self.runner, fetcher.log_ends, session.clock
+        metrics.last_poll_age_s.observe(poll_timer.age_s)
+        metrics.last_fetch_age_s.observe(lambda: None if ends.answered_at is None else clock() - ends.answered_at)
+        metrics.last_heartbeat_age_s.observe(
+            lambda: None if runner.heartbeat_at is None else clock() - runner.heartbeat_at
+        )
         self._background = background
         self._config = config
         self._session = session

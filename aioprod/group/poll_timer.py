@@ -66,11 +66,16 @@ class PollTimer:
                 self._log()
             await asyncio.sleep(min(_CHECK_S, left_s) if left_s > 0.0 else _CHECK_S)
 
-    def _log(self) -> None:
+    @property
+    def text(self) -> str:
+        """How long the application has not polled, and with which record in hand."""
         tp, offset = next(iter(self._unfinished.in_hand.items()), (None, -1))
         where = "" if tp is None else f" with offset {offset} of {named([tp])} in hand"
+        return f"The application has not polled for {self.age_s():.1f} s{where}."
+
+    def _log(self) -> None:
         limit = f"max.poll.interval.ms={self._interval_s * 1000:.0f}"
-        self.cause = AioprodError(f"The application has not polled for {self.age_s():.1f} s{where}: {limit} is over.")
+        self.cause = AioprodError(f"{self.text[:-1]}: {limit} is over.")
         _logger.warning(
             "Member of group %r: %s Its partitions go to other members; it rejoins at the next poll.",
             self._group_id,

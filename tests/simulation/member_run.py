@@ -58,7 +58,7 @@ _REQUESTS: Final = (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
-_TOGETHER_S: Final = 600.0
+_TOGETHER_S: Final = 3600.0
 """Simulated seconds after the last fault in which all has to be finished."""
 
 
@@ -139,9 +139,9 @@ class Book:
         if self._plan.order == "key":
             before = range(record.offset % self._plan.keys, record.offset, self._plan.keys)
         if self._plan.order is not None:
-            for offset in before:
-                if (record.partition, offset) not in self.ended | self._letters("read_uncommitted").keys():
-                    self.problems.append(f"{place} began before {offset} of its lane had ended")
+            open_places = {(record.partition, offset) for offset in before} - self.ended
+            if open_places and (open_places := open_places - self._letters("read_uncommitted").keys()):
+                self.problems.append(f"{place} began before {min(open_places)} of its lane had ended")
         if self._is_committed(place):
             self.problems.append(f"{place} came again, although it was committed as finished")
 
@@ -223,7 +223,6 @@ class Worker:
 
     async def _handle(self, record: ConsumedRecord) -> None:
         play, lane = self.play, self.play.book.lane(record)
-        play.book.note_letters()
         play.book.begin(record)
         if lane in self.lanes:
             play.result.problems.append(f"two records of {lane} are in work at once")
