@@ -141,6 +141,11 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
     ) -> None:
         await self.close()
 
+    @property
+    def sent_at(self) -> dict[int, float]:
+        """When the request was sent that a broker has not answered yet, in monotonic seconds, by node id."""
+        return {node_id: request.sent_at for node_id, request in self._in_flight.items()}
+
     async def close(self) -> None:
         """Cancel the requests in flight."""
         for node_id in list(self._in_flight):

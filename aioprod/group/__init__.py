@@ -11,12 +11,24 @@ from aioprod._lazy import imported_on_use
 
 if TYPE_CHECKING:
     from aioprod.group.config import MemberConfig
+    from aioprod.group.health import MemberHealth
     from aioprod.group.member import Member
+    from aioprod.group.work.dead_letters import DeadLetters
+    from aioprod.group.work.retry import Retry
     from aioprod.types import GroupMetadata
 
-__all__ = ["GroupMetadata", "Member", "MemberConfig"]
+__all__ = ["DeadLetters", "GroupMetadata", "Member", "MemberConfig", "MemberHealth", "Retry"]
 
 if not TYPE_CHECKING:
     from aioprod.types import GroupMetadata
 
-    __getattr__, __dir__ = imported_on_use(__name__, {"Member": "member", "MemberConfig": "config"})
+    __getattr__, __dir__ = imported_on_use(
+        __name__,
+        {
+            "DeadLetters": "work.dead_letters",
+            "Member": "member",
+            "MemberConfig": "config",
+            "MemberHealth": "health",
+            "Retry": "work.retry",
+        },
+    )

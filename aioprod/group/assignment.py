@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeAlias
 
 from aioprod.calls.committed_offsets import stable_offsets
 from aioprod.calls.coordinator import Coordinator
 from aioprod.calls.session import Session
-from aioprod.errors import AioprodError, ConfigError, RequestTimedOutError
+from aioprod.errors import AioprodError, ConfigError, RequestTimedOutError, UsageError
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.membership import Assign, Revoke
 from aioprod.group.meters import MemberMetrics
@@ -17,7 +18,7 @@ from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["AssignmentState", "Callback", "Callbacks"]
+__all__ = ["AssignmentState", "Callback", "Callbacks", "RunningWork"]
 
 Callback: TypeAlias = Callable[[Iterable[TopicPartition]], Any] | None
 """A function or coroutine function that is called with partitions."""
@@ -60,6 +61,18 @@ class Callbacks:
             self._on_error(error)
 
 
+class RunningWork(Protocol):
+    """A call of `Member.work` that runs."""
+
+    async def revoke(self, partitions: Collection[TopicPartition], *, is_lost: bool) -> None:
+        """End the work on these partitions, and commit what is finished unless they are lost."""
+        ...
+
+    async def commit(self) -> None:
+        """Commit what is finished."""
+        ...
+
+
 class AssignmentState:
     """The assigned partitions of a member with their positions; the `AssignmentHandler` of its runner."""
 
@@ -87,7 +100,11 @@ class AssignmentState:
         self._metrics = metrics
         self._log = log
         metrics.assigned_partitions.observe(lambda: len(self.partitions))
-        self._starts: Mapping[TopicPartition, int] = {}
+        self._starts: Mapping[TopicPartition, OffsetAndMetadata] = {}
+        self._last_commits: dict[TopicPartition, OffsetAndMetadata] = {}
+        """What the group has committed last, as far as this member knows; not after a `seek`."""
+        self._work: RunningWork | None = None
+        """The call of `Member.work` that runs."""
         self._committed: dict[TopicPartition, int] = {}
         # Partitions whose callback is running, with the positions that it may commit.
         self._revoking: frozenset[TopicPartition] = frozenset()
@@ -108,14 +125,15 @@ class AssignmentState:
         finally:
             self.last_error = None
 
-    async def _group_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+    async def _group_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         deadline = self._session.clock() + self._session.timeout_s
         return await start_offsets(self._coordinator, partitions, deadline, auto_offset_reset=self._auto_offset_reset)
 
     async def assign(self, step: Assign) -> None:
         """Start to fetch; no record is returned before the callback has returned."""
-        self._committed.update({tp: offset for tp, offset in self._starts.items() if offset >= 0})
-        self._fetcher.add(self._starts)
+        self._last_commits.update(self._starts)
+        self._committed.update({tp: start.offset for tp, start in self._starts.items() if start.offset >= 0})
+        self._fetcher.add({tp: start.offset for tp, start in self._starts.items()})
         self.partitions |= frozenset(step.partitions)
         self._metrics.rebalance_total.add()
         self._log.assigned(step.partitions, len(self.partitions))
@@ -126,6 +144,8 @@ class AssignmentState:
         revoked = step.partitions
         if not revoked:
             return
+        if self._work is not None:
+            await self._work.revoke(revoked, is_lost=step.is_lost)
         positions = self._fetcher.positions
         self._revoking = frozenset(revoked)
         self._revoking_positions = {tp: positions[tp] for tp in revoked if tp in positions}
@@ -142,6 +162,7 @@ class AssignmentState:
             self._unfinished.forget(revoked)
             for tp in revoked:
                 self._committed.pop(tp, None)
+                self._last_commits.pop(tp, None)
 
     # --- positions
 
@@ -162,6 +183,8 @@ class AssignmentState:
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Continue to read `readable` partitions at these offsets, EARLIEST or LATEST."""
+        for tp in offsets:
+            self._last_commits.pop(tp, None)
         self._unfinished.forget(offsets)
         self._fetcher.add(offsets)
 
@@ -184,8 +207,9 @@ class AssignmentState:
         """
         committed = await self._group_offsets(self.readable)
         starts = self._fetcher.starts
-        offsets = {tp: starts.get(tp, at) if at < 0 else at for tp, at in committed.items() if tp in self.readable}
-        self.seek(offsets)
+        readable = {tp: at for tp, at in committed.items() if tp in self.readable}
+        self.seek({tp: starts.get(tp, at.offset) if at.offset < 0 else at.offset for tp, at in readable.items()})
+        self._last_commits.update(readable)
 
     async def commit(
         self, metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float
@@ -199,6 +223,42 @@ class AssignmentState:
             raise
         self._metrics.commit_total.add()
         self._metrics.commit_latency.record((self._session.clock() - began) * 1000)
-        committed = {tp: offset for tp, (offset, _) in offsets.items() if tp in self.partitions}
+        self.has_committed(offsets)
+
+    def has_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """These are committed, by this or by a transaction."""
+        owned = {tp: given for tp, given in offsets.items() if tp in self.partitions}
+        committed = {tp: given.offset for tp, given in owned.items()}
+        self._last_commits.update(owned)
         self._committed.update(committed)
         self._unfinished.finish(committed)
+
+    # --- work
+
+    @property
+    def work(self) -> RunningWork | None:
+        """The call of `Member.work` that runs; it alone commits."""
+        return self._work
+
+    @contextmanager
+    def worked_on_by(self, work: RunningWork) -> Iterator[None]:
+        """Let `work` finish what it can before partitions are revoked; raises UsageError while another one runs."""
+        if self._work is not None:
+            raise UsageError("work() runs already: one call at a time, with a higher concurrency.")
+        self._work = work
+        positions = self.positions
+        finished = self._unfinished.finished(positions)
+        self.read_again({tp: at for tp, at in finished.items() if at < positions[tp]})
+        self._unfinished.forget(positions)
+        try:
+            yield
+        finally:
+            self._work = None
+
+    def last_commit(self, tp: TopicPartition) -> OffsetAndMetadata | None:
+        """What the group has committed last for a partition of this member; None where that is not known."""
+        return self._last_commits.get(tp)
+
+    def read_again(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Continue to read from these offsets, as far as the partitions are `readable`."""
+        self._fetcher.add({tp: offset for tp, offset in offsets.items() if tp in self.readable})

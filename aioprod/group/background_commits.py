@@ -58,7 +58,7 @@ class BackgroundCommits:
     async def _commit(self) -> None:
         metadata = self._membership.metadata
         offsets = self._assignment.uncommitted(only_finished=True)
-        if not offsets or metadata.generation_id < 0:
+        if not offsets or metadata.generation_id < 0 or self._assignment.work is not None:
             return
         try:
             await self._assignment.commit(metadata, offsets, self._session.clock() + self._session.timeout_s)

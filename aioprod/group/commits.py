@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import Final
 
 from aioprod.calls.session import Session
-from aioprod.errors import BrokerError, ErrorCode, RequestTimedOutError
+from aioprod.errors import BrokerError, ErrorCode, RequestTimedOutError, UsageError
 from aioprod.group.assignment import AssignmentState
 from aioprod.group.background import BackgroundTask
 from aioprod.group.membership import Membership
@@ -15,6 +16,8 @@ from aioprod.group.runner import Runner
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Commits"]
+
+_LEAVE_OUT: Final = "Leave commit() out: a record is finished when its handler has returned."
 
 
 class Commits:
@@ -44,6 +47,11 @@ class Commits:
         While a rebalance callback runs, and so also while the member is closed, the positions of records that are not
         finished are not committed.
         """
+        if (work := self._assignment.work) is not None:
+            if offsets is not None:
+                raise UsageError("work() runs, and commits what its handlers have finished.", hint=_LEAVE_OUT)
+            await work.commit()
+            return
         membership, partitions = self._membership, self._assignment.partitions
         to_commit = offsets
         if to_commit is None:

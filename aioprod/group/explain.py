@@ -15,6 +15,7 @@ from aioprod.errors import AioprodError
 from aioprod.group.assignment import AssignmentState
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.membership import Membership
+from aioprod.group.poll_timer import PollTimer
 from aioprod.net.link import LinkState
 from aioprod.types import TopicPartition
 
@@ -52,6 +53,8 @@ class Explainer:
         fetcher: Fetcher,
         session: Session,
         reading: Session,
+        fetch_wait_s: float,
+        poll_timer: PollTimer,
     ) -> None:
         self._membership = membership
         self._coordinator = coordinator
@@ -59,6 +62,8 @@ class Explainer:
         self._fetcher = fetcher
         self._session = session
         self._reading = reading
+        self._fetch_wait_s = fetch_wait_s
+        self._poll_timer = poll_timer
 
     def explain(self, topics: Iterable[str], *, is_polling: bool) -> str:
         """The state of a member that is subscribed to `topics`; `is_polling`: the application waits for a record."""
@@ -67,6 +72,8 @@ class Explainer:
         sentences = [cause.explanation for cause in self.causes(topics, is_polling=is_polling)]
         if not sentences or not sentences[0].startswith(self._state):
             sentences.insert(0, self._state)
+        if self._poll_timer.age_s() >= PATIENCE_S:
+            sentences.append(self._poll_timer.text)
         return " ".join([head, *sentences])
 
     def causes(self, topics: Iterable[str], *, is_polling: bool) -> list[WaitCause]:
@@ -126,6 +133,9 @@ class Explainer:
             return f"broker {leader.id}", f"their leader, broker {leader.id}, is not reached: {link.describe(now)}."
         if one.last_error is not None:
             return f"broker {leader.id}", _sentences(one.last_error)
+        owed_s = now - self._fetcher.sent_at.get(leader.id, now) - self._fetch_wait_s
+        if owed_s >= PATIENCE_S:
+            return f"broker {leader.id}", f"their leader, broker {leader.id}, has owed an answer for {owed_s:.0f} s."
         return None
 
 

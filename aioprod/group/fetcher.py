@@ -22,6 +22,8 @@ from aioprod.group.available_records import AvailableRecords
 from aioprod.group.config import MemberConfig
 from aioprod.group.fetch_buffer import FetchBuffer
 from aioprod.group.fetch_positions import FetchPositions
+from aioprod.group.list_timer import ListTimer
+from aioprod.group.log_ends import LogEnds
 from aioprod.group.offsets import RESET_TIMES
 from aioprod.group.open_batch import OpenBatch
 from aioprod.group.unfinished import Unfinished
@@ -62,7 +64,7 @@ class Fetcher:
         self._fetching = Fetching(config, sessions=True)
         self._reset_time = RESET_TIMES[config.auto_offset_reset]
         self._deserializers = Deserializers(config)
-        self._ends: dict[TopicPartition, int] = {}
+        self.log_ends = LogEnds(session, config.fetch_max_wait_ms / 1000)
         self._buffer = FetchBuffer()
         self._positions = FetchPositions(session, self._buffer.paused, config.isolation_level)
         self._arrow: ArrowGathering | None = None
@@ -77,9 +79,8 @@ class Fetcher:
             patient=True,
         )
         self._is_interrupted = False
-        # The time of the first record of a list, which is returned when it is due, even if it is not full.
-        self._gathered_at: float | None = None
-        self._is_due = False
+        self._gathers_as_stored = False
+        self._list_timer = ListTimer(session)
         self._known_version = -1
         self._slice_end = -math.inf
 
@@ -112,7 +113,7 @@ class Fetcher:
         for tp in dropped:
             self._positions.remove(tp)
             self._buffer.drop(tp)
-            self._ends.pop(tp, None)
+        self.log_ends.forget(dropped)
         self._buffer.resume(dropped)
         self._session.notify()
 
@@ -141,12 +142,8 @@ class Fetcher:
 
     @property
     def lag(self) -> dict[TopicPartition, int | None]:
-        """The offsets between each position and the log end of the last response; None while one of them is unknown."""
-        positions = self.positions
-        return {
-            tp: max(0, self._ends[tp] - positions[tp]) if tp in self._ends and tp in positions else None
-            for tp in self._positions.partitions
-        }
+        """The offsets between each position and its log end; None while one of them is unknown, or is old."""
+        return self.log_ends.lag(self._positions.partitions, self.positions)
 
     @property
     def starts(self) -> dict[TopicPartition, int]:
@@ -157,6 +154,11 @@ class Fetcher:
     def pending(self) -> tuple[PendingPartition, ...]:
         """The partitions that requests are sent for: Fetch, or first ListOffsets; without those that are paused."""
         return self._positions.pending
+
+    @property
+    def sent_at(self) -> dict[int, float]:
+        """When the Fetch request was sent that a broker has not answered yet, by node id."""
+        return self._leaders.sent_at
 
     # --- records
 
@@ -187,6 +189,7 @@ class Fetcher:
         `auto_offset_reset` is "none"), and UsageError when the session is closed. The next call retries what failed.
         """
         buffer = self._buffer
+        self._gather_as(as_stored=False)
         if buffer.ready and not self._is_interrupted:
             record: ConsumedRecord | None = buffer.take(1)[0]
         else:
@@ -198,21 +201,24 @@ class Fetcher:
             self.available.last = record
         return record
 
-    async def next_list(self, max_records: int, max_wait_s: float) -> list[ConsumedRecord] | None:
-        """Records of any partitions, in order within each, None after `interrupt`.
+    async def next_list(
+        self, max_records: int, max_wait_s: float, *, as_stored: bool = False
+    ) -> list[ConsumedRecord] | None:
+        """Records of any partitions, in order within each, None after `interrupt`; `as_stored`: not deserialized.
 
         Returns as soon as there are `max_records`, or `max_wait_s` after the first one. Cancellation and errors are as
         for `next`; records before an error are returned, and the next call raises it. Positions move when the list is
         returned.
         """
         buffer = self._buffer
-        timer: asyncio.TimerHandle | None = None
+        self._gather_as(as_stored=as_stored)
+        timer = self._list_timer
         try:
             while buffer.ready < max_records:
-                if not buffer.ready:
-                    self._gathered_at, self._is_due = None, False
-                elif timer is None:
-                    timer = self._timer(max_wait_s)
+                if buffer.ready:
+                    timer.start(max_wait_s)
+                else:
+                    timer.reset()
                 try:
                     record = await self._record(for_list=True)
                     if record is not None:
@@ -228,9 +234,8 @@ class Fetcher:
                     return None
                 break
         finally:
-            if timer is not None:
-                timer.cancel()
-        self._gathered_at, self._is_due = None, False
+            timer.stop()
+        timer.reset()
         records = buffer.take(max_records)
         self.unfinished.returned(buffer.taken)
         self._returned += len(records)
@@ -246,13 +251,12 @@ class Fetcher:
         arrow = self._arrow
         if arrow is None or arrow.rows_max != max_records:
             arrow = self._arrow = ArrowGathering(self._buffer, max_records)
-        for tp in self._buffer.gathered:
-            self._read_again(tp)
-        timer: asyncio.TimerHandle | None = None
+        self._read_gathered_again()
+        timer = self._list_timer
         try:
             while not arrow.is_full:
-                if arrow.count and timer is None:
-                    timer = self._timer(max_wait_s)
+                if arrow.count:
+                    timer.start(max_wait_s)
                 try:
                     is_over = await self._gather(arrow)
                 except AioprodError:
@@ -266,10 +270,9 @@ class Fetcher:
                     return None
             arrow.complete()
         finally:
-            if timer is not None:
-                timer.cancel()
+            timer.stop()
             self._buffer.put_back()
-        self._gathered_at, self._is_due = None, False
+        timer.reset()
         found = arrow.take()
         self.unfinished.returned(self._buffer.taken)
         self._returned += found.num_rows
@@ -282,7 +285,7 @@ class Fetcher:
             return False
         batch = self._buffer.current or self._buffer.open_next()
         if batch is None:
-            if arrow.count and self._is_due:
+            if arrow.count and self._list_timer.is_due:
                 return True
             await self._next_response()
         elif batch.fetched.is_large and (batch.decompressing is None or not batch.decompressing.done()):
@@ -299,32 +302,30 @@ class Fetcher:
                 raise
         return False
 
-    def _read_again(self, tp: TopicPartition) -> None:
+    def _gather_as(self, *, as_stored: bool) -> None:
+        """Gather records as they are stored from now on, or deserialized."""
+        if as_stored is not self._gathers_as_stored:
+            self._gathers_as_stored = as_stored
+            self._read_gathered_again()
+
+    def _read_gathered_again(self) -> None:
         """Fetch again the records that were gathered for a list whose call was cancelled."""
-        offset = self._buffer.offsets[tp]
-        self._buffer.drop(tp)
-        self._positions.move(tp, offset)
+        for tp in self._buffer.gathered:
+            offset = self._buffer.offsets[tp]
+            self._buffer.drop(tp)
+            self._positions.move(tp, offset)
 
     def _gather_more(self, room: int) -> None:
         """Gather some more records of the current batch, which need no coroutine; raises CorruptRecordError."""
         batch = self._buffer.current
-        if batch is None or batch.records is None or not self._deserializers.is_plain:
+        if batch is None or batch.records is None or not (self._gathers_as_stored or self.is_plain):
             return
         if records := self._read(batch, partial(batch.records.some, min(room, _RUN))):
             self._buffer.gather_from(batch, records)
 
-    def _timer(self, max_wait_s: float) -> asyncio.TimerHandle:
-        """Start the timer of the list; its time runs from the first record, also over calls that were cancelled."""
-        now = self._session.clock()
-        if self._gathered_at is None:
-            self._gathered_at = now
-        left_s = self._gathered_at + max_wait_s - now
-        self._is_due = left_s <= 0.0
-        return asyncio.get_running_loop().call_later(max(0.0, left_s), self._on_due)
-
-    def _on_due(self) -> None:
-        self._is_due = True
-        self._session.notify()
+    async def deserialized(self, record: ConsumedRecord) -> ConsumedRecord:
+        """A record that was returned as it is stored; raises SerializationError."""
+        return record if self.is_plain else await self._deserializers.applied(record)
 
     async def _record(self, *, for_list: bool = False) -> ConsumedRecord | None:
         """The next record that is not gathered; None when interrupted, and with `for_list` when the list is due."""
@@ -335,7 +336,7 @@ class Fetcher:
                 return None
             batch = buffer.current or buffer.open_next()
             if batch is None:
-                if for_list and self._is_due and buffer.ready:
+                if for_list and self._list_timer.is_due and buffer.ready:
                     return None
                 await self._next_response()
                 continue
@@ -346,12 +347,12 @@ class Fetcher:
             if record is None:
                 buffer.close_current()
                 continue
-            if not self._deserializers.is_plain:
+            if not (self._gathers_as_stored or self.is_plain):
                 batch.record = record
                 record = await self._deserializers.applied(record)
                 if buffer.current is not batch or self._is_interrupted:
                     continue
-                batch.record = None
+            batch.record = None
             batch.offset = record.offset + 1
             return record
 
@@ -390,19 +391,19 @@ class Fetcher:
         if (answered := await self._leaders.round()) is None:
             return
         positions, response = self._fetching.accept(self._leaders, answered), answered.response
-        self._note(positions, response)
+        self._note(answered.node_id, positions, response)
         invalid = out_of_range(positions, response)
         valid = [one for one in positions if one not in invalid]
         self._buffer.fill(self._fetching.batches_of(self._leaders, answered, valid))
         for one in invalid:
             self._reset(one, "its log does not have it (OFFSET_OUT_OF_RANGE)")
 
-    def _note(self, positions: Sequence[Position], response: FetchResponse) -> None:
+    def _note(self, node_id: int, positions: Sequence[Position], response: FetchResponse) -> None:
         """Update the log ends and the counters."""
         self.responses += 1
         self.bytes_fetched += sum(len(row.records or b"") for topic in response.responses for row in topic.partitions)
         ends = self._fetching.log_ends(positions, response)
-        self._ends.update({one.tp: ends[one.tp] for one in positions if one.tp in ends and not one.is_done})
+        self.log_ends.note(node_id, {one.tp: ends[one.tp] for one in positions if one.tp in ends and not one.is_done})
 
     def _request(self, node_id: int, positions: Sequence[Position]) -> FetchRequest:
         cluster = self._session.client.metadata.cluster

@@ -18,11 +18,11 @@ from aioprod.group.batches import Batches
 from aioprod.group.config import MemberConfig
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.foreign_calls import ForeignCallHints
-from aioprod.group.membership import NotJoined
+from aioprod.group.member_log import MemberLog
 from aioprod.group.meters import measured
-from aioprod.group.partition_calls import PartitionCalls
 from aioprod.group.parts import Parts, Subscription
 from aioprod.group.poll_timer import PollTimer
+from aioprod.group.state_calls import StateCalls
 from aioprod.group.unfinished import log_left_behind
 from aioprod.group.validation import (
     checked_commit,
@@ -31,9 +31,12 @@ from aioprod.group.validation import (
     member_config,
     place_of,
 )
+from aioprod.group.work.dead_letters import DeadLetters
+from aioprod.group.work.plan import Handler, Order, checked_plan
+from aioprod.group.work.retry import Retry
 from aioprod.reader.arrow_rows import ARROW_ROWS, check_arrow
 from aioprod.reader.fetching import answer_size_max
-from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
+from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -47,7 +50,7 @@ __all__ = ["Member"]
 ReturnT = TypeVar("ReturnT")
 
 
-class Member(PartitionCalls, ForeignCallHints):
+class Member(StateCalls, ForeignCallHints):
     """A consumer: joins a group and reads the partitions assigned to it; use it as `async with Member(...) as member`.
 
         async for record in member:
@@ -223,7 +226,7 @@ class Member(PartitionCalls, ForeignCallHints):
     def _begin_loop(self) -> None:
         left = self._fetcher.unfinished.loop_begins(self.positions)
         if left and self.config.enable_auto_commit:
-            log_left_behind(self.group_id, left)
+            log_left_behind(MemberLog(self.group_id, self.config.client_id), left)
 
     async def __anext__(self) -> ConsumedRecord:
         """The next record of any partition; waits until there is one. A call that is cancelled loses nothing.
@@ -311,33 +314,6 @@ class Member(PartitionCalls, ForeignCallHints):
             self._parts.membership.polled(now)
             self._parts.runner.wake()
 
-    # --- state
-
-    def explain(self) -> str:
-        """Why no records come, in sentences: its coordinator can't be reached, a topic does not exist, and so on.
-
-        The same is logged when there was no progress for some seconds. Raises UsageError outside of the event loop in
-        which the member was started.
-        """
-        if self._parts is None:
-            return f"The member of group {self.group_id!r} is not started."
-        if self._background.failure is not None:
-            return f"The member of group {self.group_id!r} has failed: {self._background.failure}"
-        if self._task is None:
-            return f"The member of group {self.group_id!r} is closed."
-        return self._parts.explainer.explain(self._parts.runner.topics, is_polling=self._gate.is_polling)
-
-    @property
-    def group_metadata(self) -> GroupMetadata:
-        """The current group id, generation and member id, for `producer.send_offsets_to_transaction`.
-
-        Take it after the records that are processed, and before the next poll: when the partitions are assigned to
-        another member after that, the coordinator fences this one (KIP-447). The producer raises UsageError for a
-        member that has not joined.
-        """
-        known = GroupMetadata(self.group_id) if self._parts is None else self._parts.membership.metadata
-        return known if known.generation_id >= 0 else NotJoined(*known)
-
     # --- committing
 
     async def commit(
@@ -364,8 +340,47 @@ class Member(PartitionCalls, ForeignCallHints):
         Raises UsageError for a record of a partition that the member does not own.
         """
         tp, offset = place_of(what)
-        (tp,) = self._owned(tp)
+        (tp,) = self._to_move(tp)
         self._running().assignment.skip(tp, offset + 1)
+
+    # --- working
+
+    async def work(
+        self,
+        handler: Handler,
+        *,
+        concurrency: int,
+        order: Order = "key",
+        retry: Retry | None = None,
+        dead_letters: DeadLetters | None = None,
+        drain_s: float = 10.0,
+        buffer_bytes: int = 67_108_864,
+    ) -> None:
+        """Handle records in parallel until the member is closed, and commit those that are finished.
+
+            await member.work(cook, concurrency=200, retry=Retry(times=5, backoff_s=(1.0, 60.0)))
+
+        `handler` is an async function of one record. Up to `concurrency` of them run at once, but of the records with
+        one key one after the other (`order="key"`), of each partition (`"partition"`), or in no order (None). One that
+        raises an error gets its record again as `retry` says; only records of its key wait for that. After the last
+        try the record goes to the `dead_letters`; without these the error is raised here, when others have finished.
+        `drain_s` is how long handlers may continue when their partition is revoked or the member is closed. While the
+        records in work take `buffer_bytes`, no more are fetched.
+
+        It alone commits, every `auto.commit.interval.ms`, when partitions are revoked and at the end: the first offset
+        that is not finished, and in the metadata which ones behind it are finished. Raises ConfigError and UsageError
+        at once, and what `__anext__` raises. At its end unfinished records are read again.
+        """
+        parts = self._running()
+        topics, pattern = parts.runner.topics, self._subscription.pattern
+        plan = checked_plan(
+            handler, concurrency, order, retry, dead_letters, drain_s, buffer_bytes, topics=topics, pattern=pattern
+        )
+        if parts.assignment.work is None:
+            self._check_can_poll()
+        work = parts.new_work(plan)
+        with parts.assignment.worked_on_by(work):
+            await work.run(lambda count: self._poll(lambda: self._fetcher.next_list(count, 0.0, as_stored=True)))
 
     def subscribe(self, topics: str | Iterable[str] | re.Pattern[str]) -> None:
         """Replace the subscription; raises ConfigError and InvalidTopicError.

@@ -51,8 +51,8 @@ _HINTS: Final[Mapping[ErrorCode | int, str]] = {
 
 async def start_offsets(
     coordinator: Coordinator, partitions: Iterable[TopicPartition], deadline: float, *, auto_offset_reset: str
-) -> dict[TopicPartition, int]:
-    """The start offsets for `Fetcher.add`: the committed offsets, else EARLIEST or LATEST.
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The start offsets: the committed offsets with their metadata, else EARLIEST or LATEST.
 
     Waits for transactions that may still change them (KIP-447), until `deadline` (monotonic seconds); brokers before
     2.5 don't support that, and our producers don't commit the offsets of a member there. Raises BrokerError
@@ -64,13 +64,13 @@ async def start_offsets(
     if not requested:
         return {}
     committed = await stable_offsets(coordinator, requested, deadline, may_be_old=True)
-    offsets: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
     missing: list[TopicPartition] = []
     for tp, found in committed.items():
         if found is not None:
-            offsets[tp] = found.offset
+            offsets[tp] = found
         elif time is not None:
-            offsets[tp] = time
+            offsets[tp] = OffsetAndMetadata(time)
         else:
             missing.append(tp)
     if missing:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from aioprod.calls.session import Session, Started
 from aioprod.errors import UsageError
 from aioprod.group.validation import checked_offsets, checked_partitions
-from aioprod.net.settings import client_id_of
 from aioprod.reader.offsets import EARLIEST, LATEST, look_up, timestamp_of
 from aioprod.types import OffsetAndMetadata, Timestamp, TopicPartition
 
 if TYPE_CHECKING:
     from aioprod.group.config import MemberConfig
     from aioprod.group.fetcher import Fetcher
-    from aioprod.group.meters import MemberMetrics
     from aioprod.group.parts import Parts
-    from aioprod.metrics import Family
 
 __all__ = ["PartitionCalls"]
 
@@ -37,7 +33,6 @@ class PartitionCalls(Started):
     config: MemberConfig
     _parts: Parts | None
     _fetcher: Fetcher
-    _metrics: MemberMetrics
     _reading: Session
 
     def _running(self) -> Parts:
@@ -64,24 +59,6 @@ class PartitionCalls(Started):
         """
         lag = self._fetcher.lag
         return {tp: lag.get(tp) for tp in self.assignment}
-
-    def metrics(self) -> dict[str, float]:
-        """Counters since the member was created, and current gauges, by name; docs/groups.md has the table."""
-        return self._metrics.snapshot()
-
-    @property
-    def client_id(self) -> str:
-        """The name of this member at the brokers: `client.id`, or that of all that have none."""
-        return client_id_of(self._reading.config)
-
-    @property
-    def event_loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that the member lives in; None before it is started."""
-        return self._reading.loop
-
-    def metric_families(self) -> list[Family]:
-        """Every metric in base units: what monitoring systems collect; docs/metrics.md lists them."""
-        return self._metrics.families()
 
     async def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The committed offset of each partition, None where there is none.
@@ -129,18 +106,18 @@ class PartitionCalls(Started):
         """Continue to read a partition at an offset; raises UsageError for one that the member does not own."""
         assignment = self._running().assignment
         ((partition, target),) = checked_offsets({tp: offset}).items()
-        self._owned([partition])
+        self._to_move([partition])
         assignment.seek({partition: target.offset})
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
         """Continue to read at the start of the log; it is looked up after this call, as in Java."""
         assignment = self._running().assignment
-        assignment.seek(dict.fromkeys(self._owned(partitions), EARLIEST))
+        assignment.seek(dict.fromkeys(self._to_move(partitions), EARLIEST))
 
     def seek_to_end(self, partitions: Partitions | None = None) -> None:
         """Continue to read at the end of the log; it is looked up after this call."""
         assignment = self._running().assignment
-        assignment.seek(dict.fromkeys(self._owned(partitions), LATEST))
+        assignment.seek(dict.fromkeys(self._to_move(partitions), LATEST))
 
     async def seek_to_time(self, at: Timestamp, partitions: Partitions | None = None) -> None:
         """Continue to read at the first record that is not older than a time, and at the end where all are older.
@@ -149,7 +126,7 @@ class PartitionCalls(Started):
         are left out.
         """
         assignment = self._running().assignment
-        found = await self.offsets_for_times(dict.fromkeys(self._owned(partitions), at))
+        found = await self.offsets_for_times(dict.fromkeys(self._to_move(partitions), at))
         offsets = {tp: LATEST if offset is None else offset for tp, offset in found.items()}
         assignment.seek({tp: offset for tp, offset in offsets.items() if tp in assignment.readable})
 
@@ -157,8 +134,8 @@ class PartitionCalls(Started):
         """Seek to the committed offsets: records since the last commit come again, as they have to after an aborted
         transaction. Raises BrokerError, AuthorizationError, and RequestTimedOutError after `default.api.timeout.ms`:
         then nothing has changed."""
-        assignment = self._running().assignment
-        await assignment.rewind()
+        self._to_move(None)
+        await self._running().assignment.rewind()
 
     # --- pause
 
@@ -179,6 +156,14 @@ class PartitionCalls(Started):
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that are paused."""
         return self._fetcher.paused
+
+    def _to_move(self, partitions: Partitions | None) -> tuple[TopicPartition, ...]:
+        """The partitions whose position is to be set."""
+        if self._running().assignment.work is not None:
+            raise UsageError(
+                "work() runs, and has records of these partitions: end it before you move their positions."
+            )
+        return self._owned(partitions)
 
     def _owned(self, partitions: Partitions | None) -> tuple[TopicPartition, ...]:
         assignment = self._running().assignment

@@ -28,11 +28,15 @@ from aioprod.group.poll_timer import PollTimer
 from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.group.runner import AssignmentHandler, Runner
 from aioprod.group.stall_monitor import StallMonitor
+from aioprod.group.work.burial import Burial
+from aioprod.group.work.commits import WorkCommits
+from aioprod.group.work.work import Work
 
 if TYPE_CHECKING:
     import re
 
     from aioprod.group.assignors import Assignor
+    from aioprod.group.work.plan import Plan
 
 __all__ = ["Parts", "Subscription"]
 
@@ -70,7 +74,16 @@ class Parts:
         log = RebalanceLog(member_log, session.clock)
         reset = config.auto_offset_reset
         self.assignment = AssignmentState(fetcher, coordinator, session, callbacks, reset, metrics, log)
-        self.explainer = Explainer(self.membership, coordinator, self.assignment, fetcher, session, reading)
+        self.explainer = Explainer(
+            self.membership,
+            coordinator,
+            self.assignment,
+            fetcher,
+            session,
+            reading,
+            config.fetch_max_wait_ms / 1000,
+            poll_timer,
+        )
         stall_monitor = StallMonitor(member_log, _causes_of(self.explainer, gate), session.clock)
         handler: AssignmentHandler = self.assignment
         self._more: list[Callable[[], Coroutine[Any, Any, None]]] = [poll_timer.run]
@@ -84,8 +97,37 @@ class Parts:
         self.pattern_subscription = PatternSubscription(
             member_log, session, config, subscription.pattern, self.runner.subscribe
         )
+        runner, ends, clock = self.runner, fetcher.log_ends, session.clock
+        metrics.last_poll_age_s.observe(poll_timer.age_s)
+        metrics.last_fetch_age_s.observe(lambda: None if ends.answered_at is None else clock() - ends.answered_at)
+        metrics.last_heartbeat_age_s.observe(
+            lambda: None if runner.heartbeat_at is None else clock() - runner.heartbeat_at
+        )
         self._background = background
+        self._config = config
         self._session = session
+        self._fetcher = fetcher
+        self._group_id = group_id
+        self._logger = member_log
+
+    def new_work(self, plan: Plan) -> Work:
+        """A call of `Member.work`."""
+        interval_s = self._config.auto_commit_interval_ms / 1000
+        commits = WorkCommits(self._logger, self.assignment, self.membership, self._session, interval_s)
+        letters = plan.dead_letters
+        burial = None if letters is None else Burial(self._group_id, letters, self.membership, commits, self._logger)
+        return Work(
+            plan,
+            self._fetcher,
+            self.assignment,
+            self.membership,
+            self._session,
+            self._background,
+            commits,
+            burial,
+            self._config.max_poll_interval_ms / 1000,
+            self._logger,
+        )
 
     async def run(self) -> None:
         """Keep the member in its group until it has left."""

@@ -64,13 +64,18 @@ class PollTimer:
                 self._log()
             await asyncio.sleep(min(_CHECK_S, left_s) if left_s > 0.0 else _CHECK_S)
 
-    def _log(self) -> None:
+    @property
+    def text(self) -> str:
+        """How long the application has not polled, and with which record in hand."""
         tp, offset = next(iter(self._unfinished.in_hand.items()), (None, -1))
         where = "" if tp is None else f" with offset {offset} of {named([tp])} in hand"
+        return f"The application has not polled for {self.age_s():.1f} s{where}."
+
+    def _log(self) -> None:
         limit = f"max.poll.interval.ms={self._interval_s * 1000:.0f}"
-        self.cause = AioprodError(f"The application has not polled for {self.age_s():.1f} s{where}: {limit} is over.")
+        self.cause = AioprodError(f"{self.text} {limit} is over.")
         self._logger.warning(
             "leaves it until the next poll, and its partitions go to other members: %s",
             self.cause.message,
-            extra=place_fields([] if tp is None else [tp]),
+            extra=place_fields(list(self._unfinished.in_hand)[:1]),
         )

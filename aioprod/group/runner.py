@@ -77,6 +77,8 @@ class Runner:
         self._heartbeat_wake = asyncio.Event()
         self._progress = asyncio.Event()
         self._is_uncancellable = False
+        self.heartbeat_at: float | None = None
+        """When the coordinator answered a heartbeat last, in monotonic seconds."""
         self._failure: Exception | None = None
 
     def wake(self) -> None:
@@ -286,8 +288,9 @@ class Runner:
             except AioprodError as error:
                 self._membership.heartbeat_failed(error, self._clock())
             else:
+                self.heartbeat_at = self._clock()
                 try:
-                    self._membership.heartbeat_response_received(response, self._clock())
+                    self._membership.heartbeat_response_received(response, self.heartbeat_at)
                 except Exception as error:  # of any type: it is the coordinator's failure
                     self._membership.heartbeat_failed(self._unforeseen(request, error), self._clock())
             self.wake()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from aioprod._logger import Logger
 from aioprod.calls.broker_errors import named
 from aioprod.errors import SerializationError, UsageError
 from aioprod.group.available_records import AvailableRecords
+from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.types import TopicPartition
 
 __all__ = ["Unfinished", "log_left_behind"]
-
-_logger = Logger("aioprod.group")
 
 
 class Unfinished:
@@ -102,13 +100,13 @@ class Unfinished:
         self._failed = place
 
 
-def log_left_behind(group_id: str, first_offsets: Mapping[TopicPartition, int]) -> None:
+def log_left_behind(logger: MemberLog, first_offsets: Mapping[TopicPartition, int]) -> None:
     """Log that a loop was left without having finished what was in its hand."""
     tp, offset = next(iter(first_offsets.items()))
-    _logger.warning(
-        "Member of group %r: a loop was left before it had finished offset %d of %s, and another one has begun. No "
-        "offset from there on is committed in the background before commit() or skip().",
-        group_id,
+    logger.warning(
+        "has begun a loop after one that was left with offset %d of %s in hand: before commit() or skip() no offset "
+        "from there on is committed in the background",
         offset,
         named([tp]),
+        extra=place_fields([tp]),
     )

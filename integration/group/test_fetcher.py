@@ -201,12 +201,12 @@ async def test_where_a_group_begins_and_what_it_commits(broker: KafkaCluster, ma
         coordinator = Coordinator(session.client, "group", topic)
         deadline = session.clock() + 60.0
         found = await start_offsets(coordinator, places, deadline, auto_offset_reset="latest")
-        assert found == dict.fromkeys(places, LATEST)
+        assert found == dict.fromkeys(places, OffsetAndMetadata(LATEST))
         stranger = GroupMetadata(topic)
         await commit_offsets(coordinator, stranger, {places[1]: OffsetAndMetadata(7, "here")}, deadline)
         assert await group_offset(broker, topic, topic, 1) == 7
         found = await start_offsets(coordinator, places, deadline, auto_offset_reset="earliest")
-        assert found == {places[0]: EARLIEST, places[1]: 7}
+        assert found == {places[0]: OffsetAndMetadata(EARLIEST), places[1]: OffsetAndMetadata(7, "here")}
         with pytest.raises(BrokerError, match=f"{topic}-0"):
             await start_offsets(coordinator, places, deadline, auto_offset_reset="none")
         for metadata in (GroupMetadata(topic, 3, "nobody"), GroupMetadata(topic, 3, "nobody", "static")):

@@ -196,7 +196,7 @@ def test_work_that_takes_longer_than_the_poll_interval_is_logged_and_named(
             await asyncio.sleep(20.0)
             (line,) = [one.message for one in caplog.records if one.levelname == "WARNING"]
             place = f"with offset 0 of t-{record.partition} in hand"
-            assert re.search(rf"has not polled for 10\.\d s {place}: max\.poll\.interval\.ms=10000 is over", line)
+            assert re.search(rf"has not polled for 10\.\d s {place}\. max\.poll\.interval\.ms=10000 is over", line)
             with pytest.raises(BrokerError) as failure:
                 await member.commit()
             assert place in str(failure.value.__cause__)

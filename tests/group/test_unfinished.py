@@ -190,7 +190,7 @@ async def test_a_loop_that_was_left_has_not_finished_its_record(mend: str, caplo
                 if record.offset == RECORDS - 1:
                     break
         assert committed(brokers)[P0] == (FAILING if mend == "nothing" else RECORDS - 1)
-        assert f"a loop was left before it had finished offset {FAILING} of t-0" in caplog.text
+        assert f"after one that was left with offset {FAILING} of t-0 in hand" in caplog.text
 
 
 async def test_a_list_that_was_left_is_finished_record_by_record() -> None:

@@ -43,11 +43,14 @@ def written() -> set[tuple[str, str]]:
     for source in sources():
         tree = ast.parse(source.read_text())
         names = dict(re.findall(r'^(_logger) = Logger\("([\w.]+)"\)', source.read_text(), re.MULTILINE))
+        if "import MemberLog" in source.read_text():
+            # Its lines go to one logger, whatever holds it.
+            names |= dict.fromkeys(("self._logger", "logger", "log"), "aioprod.group")
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-                of = call.func.value
-                if isinstance(of, ast.Name) and of.id in names and call.func.attr in LEVELS:
-                    found.add((names[of.id], LEVELS[call.func.attr]))
+                of = ast.unparse(call.func.value)
+                if of in names and call.func.attr in LEVELS:
+                    found.add((names[of], LEVELS[call.func.attr]))
     return found
 
 

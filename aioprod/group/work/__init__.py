@@ -1,0 +1,1 @@
+"""Parallel work of a member: handlers run at once, in order for each key, and finished records are committed."""

@@ -1,0 +1,73 @@
+"""Sends a record whose handler has failed for good to the dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    ConfigError,
+    InvalidRecordError,
+    ProducerFencedError,
+    UsageError,
+)
+from aioprod.group.member_log import MemberLog, place_fields
+from aioprod.group.membership import Membership
+from aioprod.group.work.commits import WorkCommits
+from aioprod.group.work.dead_letters import DeadLetters
+from aioprod.group.work.queues import Job
+from aioprod.group.work.retry import Retry
+
+__all__ = ["Burial"]
+
+_RETRY: Final = Retry(times=0, backoff_s=(0.5, 30.0))
+"""The delays between two tries to send a letter."""
+_FATAL: Final = (AuthorizationError, ConfigError, InvalidRecordError, ProducerFencedError, UsageError)
+"""Errors that another try does not mend; InvalidRecordError: the letter itself can't be sent."""
+
+
+class Burial:
+    """Sends letters until they are acknowledged; with a transactional producer together with their offsets."""
+
+    def __init__(
+        self,
+        group_id: str,
+        letters: DeadLetters,
+        membership: Membership,
+        commits: WorkCommits,
+        logger: MemberLog,
+    ) -> None:
+        self._group_id = group_id
+        self._letters = letters
+        self._membership = membership
+        self._commits = commits
+        self._logger = logger
+
+    async def bury(self, job: Job, error: BaseException) -> None:
+        """Send the letter of a record; raises what no other try mends, or what leaves a transaction unknown."""
+        failures = 0
+        while True:
+            try:
+                await self._send(job, error)
+            except AioprodError as failure:
+                is_unknown = self._letters.is_transactional and failure.may_be_stored
+                if is_unknown or isinstance(failure, _FATAL):
+                    raise failure from error
+                failures += 1
+                delay_s = _RETRY.delay_s(failures)
+                text = "could not send the dead letter of %s, and sends it again in %.1f s: %s"
+                self._logger.warning(text, job.place, delay_s, failure, extra=place_fields([job.tp]))
+                await asyncio.sleep(delay_s)
+            else:
+                return
+
+    async def _send(self, job: Job, error: BaseException) -> None:
+        letters = self._letters
+        if not letters.is_transactional:
+            await letters.send(job.record, self._group_id, job.failures, error)
+            return
+        async with self._commits.transaction_of(job) as offsets, letters.producer.transaction():
+            await letters.send(job.record, self._group_id, job.failures, error)
+            await letters.producer.send_offsets_to_transaction(offsets, self._membership.metadata)

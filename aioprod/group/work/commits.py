@@ -1,0 +1,96 @@
+"""The commits of a member's work: one at a time, of the first unfinished offset with the marks of what is behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
+
+from aioprod._words import counted
+from aioprod.calls.session import Session
+from aioprod.errors import AioprodError
+from aioprod.group.assignment import AssignmentState
+from aioprod.group.member_log import MemberLog
+from aioprod.group.membership import Membership
+from aioprod.group.work.progress import Progress
+from aioprod.group.work.queues import Job
+from aioprod.types import OffsetAndMetadata, TopicPartition
+
+__all__ = ["WorkCommits"]
+
+
+class WorkCommits:
+    """Commits what the handlers have finished, partition by partition."""
+
+    def __init__(
+        self,
+        logger: MemberLog,
+        assignment: AssignmentState,
+        membership: Membership,
+        session: Session,
+        interval_s: float,
+    ) -> None:
+        self.progress: dict[TopicPartition, Progress] = {}
+        """Where the work on each partition stands."""
+        self.interval_s = interval_s
+        """The time between two commits."""
+        self._logger = logger
+        self._assignment = assignment
+        self._membership = membership
+        self._session = session
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._sealed: set[TopicPartition] = set()
+        """Partitions of which a transaction may have committed offsets: another commit could take them back."""
+        self._one_at_a_time = asyncio.Lock()
+
+    async def commit(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Commit what is finished, of some partitions or of all; raises what `commit_offsets` raises."""
+        async with self._one_at_a_time:
+            offsets = {
+                tp: offset
+                for tp, progress in self.progress.items()
+                if (partitions is None or tp in partitions) and tp not in self._sealed
+                if (offset := progress.to_commit()) != self._committed.get(tp)
+            }
+            metadata = self._membership.metadata
+            if offsets and metadata.generation_id >= 0:
+                deadline = self._session.clock() + self._session.timeout_s
+                await self._assignment.commit(metadata, offsets, deadline)
+                self._committed |= offsets
+
+    async def commit_or_log(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """As `commit`; an error is logged."""
+        try:
+            await self.commit(partitions)
+        except AioprodError as error:
+            self._logger.warning(
+                "could not commit what its handlers have finished, of %s: %s",
+                counted(len(self.progress if partitions is None else partitions), "partition"),
+                error,
+            )
+
+    @asynccontextmanager
+    async def transaction_of(self, job: Job) -> AsyncIterator[dict[TopicPartition, OffsetAndMetadata]]:
+        """For the transaction that finishes a record: what it has to commit. No other commit happens meanwhile.
+
+        When it is not known whether the transaction is committed, the partition is not committed any more.
+        """
+        async with self._one_at_a_time:
+            is_owned = self.progress.get(job.tp) is job.progress
+            offsets = {job.tp: job.progress.to_commit(job.record.offset)} if is_owned else {}
+            try:
+                yield offsets
+            except BaseException as error:
+                if not isinstance(error, AioprodError) or error.may_be_stored:
+                    self._sealed.add(job.tp)
+                raise
+            job.progress.finish(job.record.offset)
+            self._committed |= offsets
+            self._assignment.has_committed(offsets)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """The member does not own these partitions any more, or reads them again."""
+        for tp in partitions:
+            self.progress.pop(tp, None)
+            self._committed.pop(tp, None)
+            self._sealed.discard(tp)

@@ -1,0 +1,85 @@
+"""Dead letters: records whose handler has failed for good, in a topic of their own, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from aioprod._short_reprs import printable
+from aioprod.calls.session import check_topic_name
+from aioprod.errors import ConfigError
+from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
+
+__all__ = ["DeadLetters", "LetterProducer"]
+
+_ERROR_MAX: Final = 1000
+"""The characters of an error's text that a letter has."""
+
+
+class _Config(Protocol):
+    @property
+    def transactional_id(self) -> str | None: ...
+
+
+class LetterProducer(Protocol):
+    """What dead letters need of `aioprod.Producer`."""
+
+    @property
+    def config(self) -> _Config: ...
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = ...,
+        *,
+        key: bytes | None = ...,
+        headers: Sequence[tuple[str, bytes | None]] | None = ...,
+    ) -> Any: ...
+
+    def transaction(self) -> AbstractAsyncContextManager[None]: ...
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: GroupMetadata
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Where records go whose handler has failed for good: a topic, and the producer that sends them.
+
+    A letter has the key, value and headers of the record as they are stored, and these headers in text besides:
+    `dead.letter.topic`, `.partition`, `.offset`, `.timestamp` (the origin), `.group`, `.attempts` and `.error`. The
+    producer has no serializers. With a `transactional.id`, the letter and the offset of its record are one transaction,
+    so that each record has one letter; the producer is then used for nothing else. Without, a crash between the two
+    makes a second letter. Raises ConfigError and InvalidTopicError.
+    """
+
+    topic: str
+    producer: LetterProducer
+
+    def __post_init__(self) -> None:
+        check_topic_name(self.topic)
+        if not callable(getattr(self.producer, "send", None)):
+            raise ConfigError(f"DeadLetters has the producer {self.producer!r:.60}: give an aioprod.Producer.")
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether letter and offset are one transaction."""
+        return self.producer.config.transactional_id is not None
+
+    async def send(self, record: ConsumedRecord, group_id: str, attempts: int, error: BaseException) -> None:
+        """Send the letter of a record, and wait until it is acknowledged; raises what `Producer.send` raises."""
+        text = printable(f"{type(error).__name__}: {error}", _ERROR_MAX)
+        origin = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "group": group_id,
+            "attempts": attempts,
+            "error": text,
+        }
+        headers = [*record.headers, *((f"dead.letter.{name}", str(value).encode()) for name, value in origin.items())]
+        await self.producer.send(self.topic, record.value, key=record.key, headers=headers)

@@ -1,0 +1,115 @@
+"""Marks: which records behind a committed offset are finished, as the metadata of the commit.
+
+An offset says that all records before it are finished. Where records are handled in parallel, some behind it are
+finished, too. The marks name them, so that the next owner of the partition leaves them out. They begin with `aioprod1`,
+then come the form and base64 of the rest:
+
+- `g`: varints: how far the marks reach, then the distance of each unfinished record from the one before it.
+- `b`: a bit for each offset from the committed one on, the lowest bit of a byte first: 1 is finished.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+__all__ = ["BITS_MAX", "GAPS_MAX", "NOTHING", "Marks", "decoded", "encoded"]
+
+BITS_MAX: Final = 24_000
+"""So many offsets fit into 4,096 bytes (`offset.metadata.max.bytes`) as bits."""
+GAPS_MAX: Final = 600
+"""So many distances fit, of up to five bytes each."""
+_GAPS: Final = "aioprod1:g:"
+_BITS: Final = "aioprod1:b:"
+_TEXT_MAX: Final = 32_767
+_VARINT_BITS: Final = 63
+
+
+class Marks(NamedTuple):
+    """What is finished from an offset on: all before `end` but the `gaps`, which are in order."""
+
+    end: int
+    gaps: tuple[int, ...]
+
+
+NOTHING: Final = Marks(0, ())
+
+
+def encoded(low: int, marks: Marks) -> str:
+    """The marks for a commit of the offset `low`, the first gap; "" where nothing is finished behind it.
+
+    They fit if they reach no further than `BITS_MAX` from `low`, or have `GAPS_MAX` gaps at most.
+    """
+    size = marks.end - low
+    if size <= 0 or len(marks.gaps) >= size:
+        return ""
+    if size <= BITS_MAX and (len(marks.gaps) > GAPS_MAX or len(marks.gaps) * 8 > size):
+        bits = bytearray(b"\xff" * (size // 8) + bytes([(1 << size % 8) - 1])[: 1 if size % 8 else 0])
+        for gap in marks.gaps:
+            bits[(gap - low) >> 3] &= ~(1 << (gap - low & 7))
+        return _BITS + base64.b64encode(bits).decode()
+    data = bytearray()
+    _put(data, size)
+    before = low
+    for gap in marks.gaps:
+        _put(data, gap - before)
+        before = gap
+    return _GAPS + base64.b64encode(data).decode()
+
+
+def decoded(low: int, metadata: str) -> Marks:
+    """The marks of a commit of the offset `low`: NOTHING for metadata that are not ours, or that make no sense."""
+    form, data = metadata[: len(_GAPS)], metadata[len(_GAPS) :]
+    if form not in (_GAPS, _BITS) or len(metadata) > _TEXT_MAX:
+        return NOTHING
+    try:
+        raw = base64.b64decode(data, validate=True)
+        return _from_gaps(low, raw) if form == _GAPS else _from_bits(low, raw)
+    except (binascii.Error, ValueError):
+        return NOTHING
+
+
+def _from_gaps(low: int, raw: bytes) -> Marks:
+    numbers = _varints(raw)
+    if not numbers:
+        raise ValueError("no varint")
+    gaps, at = [], low
+    for index, distance in enumerate(numbers[1:]):
+        if distance == 0 and index:
+            raise ValueError("a gap twice")
+        at += distance
+        gaps.append(at)
+    end = low + numbers[0]
+    if at >= end:
+        raise ValueError("a gap behind the end")
+    return Marks(end, tuple(gaps))
+
+
+def _from_bits(low: int, raw: bytes) -> Marks:
+    bits = int.from_bytes(raw, "little")
+    end = bits.bit_length()
+    return Marks(low + end, tuple(low + at for at in range(end) if not bits >> at & 1))
+
+
+def _put(data: bytearray, value: int) -> None:
+    while value >= 0x80:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    data.append(value)
+
+
+def _varints(raw: Collection[int]) -> list[int]:
+    found, value, shift = [], 0, 0
+    for byte in raw:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > _VARINT_BITS:
+            raise ValueError("a varint is too long")
+        if byte < 0x80:
+            found.append(value)
+            value = shift = 0
+    if shift:
+        raise ValueError("a varint is cut")
+    return found

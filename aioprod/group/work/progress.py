@@ -1,0 +1,79 @@
+"""Which records of one partition are finished, and what of that a commit can say."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from itertools import islice
+
+from aioprod.group.work.marks import BITS_MAX, GAPS_MAX, Marks, encoded
+from aioprod.types import OffsetAndMetadata
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """The records of one partition that were received: those that are not finished, in the order of their offsets.
+
+    `start` is the offset of the next record, `marks` say what the former owner has finished behind it.
+    """
+
+    def __init__(self, start: int, marks: Marks) -> None:
+        self._unfinished: OrderedDict[int, None] = OrderedDict.fromkeys(at for at in marks.gaps if at >= start)
+        self._expected = deque(self._unfinished)
+        """The gaps of the marks whose records were not received yet."""
+        self._end = max(start, marks.end)
+        """The offset behind the last record that was received, or that the marks say is finished."""
+        self._marked_end = marks.end
+        self.next = start
+        """The offset behind the last record that was received."""
+        self._high = marks.end
+        """The offset behind the last record that is finished."""
+
+    def receive(self, offset: int) -> bool:
+        """A record was received, not before `next`; False if it is finished already."""
+        self.next = offset + 1
+        while self._expected and self._expected[0] < offset:
+            # The log does not have this record any more.
+            self.finish(self._expected.popleft())
+        if offset < self._marked_end:
+            if not self._expected or self._expected[0] != offset:
+                return False
+            self._expected.popleft()
+            return True
+        self._unfinished[offset] = None
+        self._end = offset + 1
+        return True
+
+    def finish(self, offset: int) -> None:
+        """A record is finished; a second time this does nothing."""
+        self._unfinished.pop(offset, None)
+        self._high = max(self._high, offset + 1)
+
+    @property
+    def low(self) -> int:
+        """The offset of the first record that is not finished, or of the next one."""
+        return next(iter(self._unfinished), self._end)
+
+    @property
+    def unfinished(self) -> int:
+        """How many records are not finished."""
+        return len(self._unfinished)
+
+    def may_start(self, offset: int) -> bool:
+        """Whether the marks fit into a commit whenever this record and those started before it are finished."""
+        if len(self._unfinished) <= GAPS_MAX or offset - self.low < BITS_MAX:
+            return True
+        first = islice(self._unfinished, GAPS_MAX + 1)
+        return sum(at < offset for at in first) <= GAPS_MAX
+
+    def to_commit(self, finished: int | None = None) -> OffsetAndMetadata:
+        """The offset to commit, with its marks; as if the record at `finished` were finished, too."""
+        high = self._high if finished is None else max(self._high, finished + 1)
+        gaps = []
+        for at in self._unfinished:
+            if at >= high:
+                break
+            if at != finished:
+                gaps.append(at)
+        low = next((at for at in self._unfinished if at != finished), self._end)
+        return OffsetAndMetadata(low, encoded(low, Marks(high, tuple(gaps))))

@@ -1,0 +1,125 @@
+"""Records that wait for a handler, in queues: of each queue one record is handled at a time, in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Hashable, Iterable
+from heapq import heappop, heappush
+
+from aioprod.group.work.progress import Progress
+from aioprod.types import ConsumedRecord, TopicPartition
+
+__all__ = ["Job", "Queue", "Queues"]
+
+
+class Job:
+    """A record to handle."""
+
+    __slots__ = ("failures", "progress", "queue", "record", "size", "started_at", "warned")
+
+    def __init__(self, record: ConsumedRecord, progress: Progress, queue: Queue, size: int) -> None:
+        self.record = record
+        """As it is stored."""
+        self.progress = progress
+        self.queue = queue
+        self.size = size
+        """The bytes of key, value and headers."""
+        self.failures = 0
+        """How often its handler has failed."""
+        self.started_at = 0.0
+        """When its handler began, in monotonic seconds."""
+        self.warned = False
+        """Whether it was logged that its handler takes long."""
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The partition."""
+        return self.queue.tp
+
+    @property
+    def place(self) -> str:
+        """Where the record is stored, for a message."""
+        return f"offset {self.record.offset} of {self.record.topic}-{self.record.partition}"
+
+
+class Queue:
+    """The records of one key, or of whatever has an order; the first one may be in work."""
+
+    __slots__ = ("jobs", "name", "tp")
+
+    def __init__(self, name: Hashable, tp: TopicPartition) -> None:
+        self.name = name
+        self.tp = tp
+        self.jobs: deque[Job] = deque()
+
+
+class Queues:
+    """All records that were received and are not finished."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0
+        self._queues: dict[Hashable, Queue] = {}
+        self._ready: deque[Queue] = deque()
+        """Queues whose first record waits for a handler."""
+        self._held: dict[TopicPartition, list[tuple[int, Queue]]] = {}
+        """Queues whose first record waits until marks of its partition fit again: a heap by its offset."""
+        self._stopped: set[TopicPartition] = set()
+        """Partitions of which no more records start."""
+
+    def add(self, name: Hashable, record: ConsumedRecord, tp: TopicPartition, progress: Progress, size: int) -> None:
+        """Add a record behind all others of its queue."""
+        queue = self._queues.get(name)
+        if queue is None:
+            self._queues[name] = queue = Queue(name, tp)
+            self._ready.append(queue)
+        queue.jobs.append(Job(record, progress, queue, size))
+        self.records += 1
+        self.bytes += size
+
+    def take(self) -> Job | None:
+        """The next record to handle, None if there is none that may start now; its queue waits until `done`."""
+        while self._ready:
+            queue = self._ready.popleft()
+            if queue.tp in self._stopped:
+                continue
+            job = queue.jobs[0]
+            if job.progress.may_start(job.record.offset):
+                return job
+            heappush(self._held.setdefault(queue.tp, []), (job.record.offset, queue))
+        return None
+
+    def again(self, job: Job) -> None:
+        """The record waits for a handler again, as the first of its queue."""
+        self._ready.append(job.queue)
+
+    def done(self, job: Job) -> None:
+        """The record is finished: the next one of its queue may start, and those whose marks did not fit."""
+        queue = job.queue
+        queue.jobs.popleft()
+        self.records -= 1
+        self.bytes -= job.size
+        if queue.jobs:
+            self._ready.append(queue)
+        else:
+            del self._queues[queue.name]
+        held = self._held.get(job.tp)
+        while held and job.progress.may_start(held[0][0]):
+            self._ready.append(heappop(held)[1])
+
+    def stop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Start no more records of these partitions."""
+        self._stopped.update(partitions)
+
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget all records of these partitions, none of which is in work; others that come may start."""
+        for name, queue in list(self._queues.items()):
+            if queue.tp in partitions:
+                self.records -= len(queue.jobs)
+                self.bytes -= sum(job.size for job in queue.jobs)
+                queue.jobs.clear()
+                del self._queues[name]
+        self._ready = deque(queue for queue in self._ready if queue.jobs)
+        for tp in partitions:
+            self._held.pop(tp, None)
+        self._stopped.difference_update(partitions)

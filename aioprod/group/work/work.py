@@ -1,0 +1,273 @@
+"""The work of a member: handlers for many records at once, commits of what is finished, and the end of both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from functools import partial
+from typing import Final
+
+from aioprod._words import counted
+from aioprod.calls.session import Session
+from aioprod.errors import AioprodError, SerializationError
+from aioprod.group.assignment import AssignmentState
+from aioprod.group.background import BackgroundTask
+from aioprod.group.fetcher import Fetcher
+from aioprod.group.member_log import MemberLog, place_fields
+from aioprod.group.membership import Membership
+from aioprod.group.work.burial import Burial
+from aioprod.group.work.commits import WorkCommits
+from aioprod.group.work.marks import NOTHING, decoded
+from aioprod.group.work.plan import Plan
+from aioprod.group.work.progress import Progress
+from aioprod.group.work.queues import Job, Queues
+from aioprod.types import ConsumedRecord, TopicPartition
+
+__all__ = ["Work"]
+
+_LIST_MAX: Final = 32
+"""Records that are received at once: by so many the bound of bytes may be passed, where records become larger."""
+_SIZE_GUESSED: Final = 65_536
+"""The bytes of a record, before the first one."""
+_RECORDS_MAX: Final = 10_000
+"""Records beside those in work that are held at most: a finite number also where they have no bytes."""
+_CHECK_S: Final = 1.0
+"""The time between two looks at handlers that take long."""
+
+
+class Work:
+    """One call of `Member.work`: receives records, runs handlers, and commits what they have finished."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        fetcher: Fetcher,
+        assignment: AssignmentState,
+        membership: Membership,
+        session: Session,
+        background: BackgroundTask,
+        commits: WorkCommits,
+        burial: Burial | None,
+        long_s: float,
+        logger: MemberLog,
+    ) -> None:
+        self._plan = plan
+        self._fetcher = fetcher
+        self._assignment = assignment
+        self._membership = membership
+        self._session = session
+        self._background = background
+        self._commits = commits
+        self._burial = burial
+        self._long_s = long_s
+        """A handler that runs longer is logged: `max.poll.interval.ms`."""
+        self._logger = logger
+        self._queues = Queues()
+        self._running: dict[Job, asyncio.Task[None]] = {}
+        self._waiting: dict[Job, asyncio.TimerHandle] = {}
+        """Records whose handler has failed, until it is called again."""
+        self._largest = 0
+        """The bytes of the largest record that was received."""
+        self._paused: frozenset[TopicPartition] = frozenset()
+        """The partitions that are paused as too many records are held."""
+
+    # --- receiving
+
+    async def run(self, poll: Callable[[int], Awaitable[list[ConsumedRecord]]]) -> None:
+        """Work until the member is closed; `poll` waits for some records. Raises what a handler raised, or a poll."""
+        watch = asyncio.ensure_future(self._watch())
+        drain_s = self._plan.drain_s
+        try:
+            while True:
+                self._receive(await poll(self._room))
+        except StopAsyncIteration:
+            return
+        except asyncio.CancelledError:
+            drain_s = 0.0
+            raise
+        finally:
+            watch.cancel()
+            progress = self._commits.progress
+            try:
+                await self._stop(frozenset(progress), drain_s)
+            finally:
+                self._fetcher.resume(self._paused)
+                self._assignment.read_again({tp: one.low for tp, one in progress.items() if one.low < one.next})
+
+    @property
+    def _room(self) -> int:
+        """How many records to receive next: as many as there is room for, if they are as large as the largest."""
+        left = self._plan.buffer_bytes - self._queues.bytes
+        return max(1, min(_LIST_MAX, left // (self._largest or _SIZE_GUESSED)))
+
+    def _receive(self, records: Iterable[ConsumedRecord]) -> None:
+        for record in records:
+            tp = TopicPartition(record.topic, record.partition)
+            progress = self._progress_of(tp, record.offset)
+            if progress.receive(record.offset):
+                size = _size(record)
+                self._largest = max(self._largest, size)
+                self._queues.add(self._queue_name(record, tp), record, tp, progress, size)
+        self._start()
+
+    def _progress_of(self, tp: TopicPartition, offset: int) -> Progress:
+        """Where the work on a partition stands. It begins again where an offset does: the log is another one."""
+        progress = self._commits.progress.get(tp)
+        if progress is None or offset < progress.next:
+            committed = self._assignment.last_commit(tp) if progress is None else None
+            marks = NOTHING if committed is None else decoded(committed.offset, committed.metadata)
+            progress = self._commits.progress[tp] = Progress(offset, marks)
+        return progress
+
+    def _queue_name(self, record: ConsumedRecord, tp: TopicPartition) -> Hashable:
+        if self._plan.order == "partition":
+            return tp
+        if self._plan.order == "key" and record.key is not None:
+            return tp, record.key
+        return tp, record.offset
+
+    def _limit(self) -> None:
+        """Stop to fetch while too many records are held, and fetch again when half of them are finished."""
+        waiting = self._queues.records - len(self._running)
+        share = max(self._queues.bytes / self._plan.buffer_bytes, waiting / _RECORDS_MAX)
+        if share >= 1.0:
+            self._paused |= self._assignment.readable - self._fetcher.paused
+            self._fetcher.pause(self._paused & self._assignment.readable)
+        elif share <= 0.5 and self._paused:
+            self._fetcher.resume(self._paused)
+            self._paused = frozenset()
+
+    # --- handlers
+
+    def _start(self) -> None:
+        while len(self._running) < self._plan.concurrency and (job := self._queues.take()) is not None:
+            job.started_at, job.warned = self._session.clock(), False
+            task = asyncio.ensure_future(self._handle(job))
+            self._running[job] = task
+            task.add_done_callback(partial(self._ended, job))
+        self._limit()
+
+    async def _handle(self, job: Job) -> None:
+        """Call the handler once; raises what it raises, unless a dead letter is sent."""
+        try:
+            await self._plan.handler(await self._fetcher.deserialized(job.record))
+        except (Exception, asyncio.CancelledError) as raised:
+            if job not in self._running:
+                raise
+            job.failures += 1
+            error = raised
+            if isinstance(raised, asyncio.CancelledError):
+                error = AioprodError("The handler was cancelled, and not by the member.")
+            if self._burial is None or self._may_retry(job, error):
+                raise error from raised.__cause__
+            await self._burial.bury(job, error)
+
+    def _may_retry(self, job: Job, error: BaseException) -> bool:
+        """A record that can't be deserialized stays so."""
+        return job.failures <= self._plan.retry.times and type(error) is not SerializationError
+
+    def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
+        """A handler has ended. One that was cancelled, as its partition is revoked, was forgotten before."""
+        if self._running.get(job) is not task:
+            if not task.cancelled():
+                task.exception()
+            return
+        del self._running[job]
+        error = task.exception()
+        if error is None:
+            job.progress.finish(job.record.offset)
+            self._queues.done(job)
+        elif self._may_retry(job, error):
+            self._retry(job, error)
+        else:
+            self._fail(job, error)
+        self._start()
+
+    def _retry(self, job: Job, error: BaseException) -> None:
+        delay_s = self._plan.retry.delay_s(job.failures)
+        self._logger.warning(
+            "handles %s again in %.1f s, after %s of its handler: %s",
+            job.place,
+            delay_s,
+            counted(job.failures, "failure"),
+            f"{type(error).__name__}: {error}",
+            extra=place_fields([job.tp]),
+        )
+        self._waiting[job] = asyncio.get_running_loop().call_later(delay_s, self._again, job)
+
+    def _again(self, job: Job) -> None:
+        del self._waiting[job]
+        self._queues.again(job)
+        self._start()
+
+    def _fail(self, job: Job, error: BaseException) -> None:
+        """The work ends with this error; other handlers may finish."""
+        error.add_note(f"It was raised by the handler of {job.place}.")
+        assert isinstance(error, Exception)
+        self._background.raise_later(error)
+        self._queues.stop(self._commits.progress)
+
+    async def _watch(self) -> None:
+        """Log handlers that take long, and commit at intervals."""
+        committed_at = self._session.clock()
+        while True:
+            await asyncio.sleep(_CHECK_S)
+            now = self._session.clock()
+            for job in self._running:
+                if now - job.started_at > self._long_s and not job.warned:
+                    job.warned = True
+                    self._logger.warning(
+                        "handles %s for %.0f s already, over max.poll.interval.ms: later records of its key wait",
+                        job.place,
+                        now - job.started_at,
+                        extra=place_fields([job.tp]),
+                    )
+            if now - committed_at >= self._commits.interval_s and not self._membership.is_rebalancing:
+                committed_at = now
+                await self._commits.commit_or_log()
+
+    # --- the end
+
+    async def commit(self) -> None:
+        """Commit what is finished; raises what `commit_offsets` raises."""
+        await self._commits.commit()
+
+    async def revoke(self, partitions: Collection[TopicPartition], *, is_lost: bool) -> None:
+        """Let the handlers of these partitions finish, cancel those that don't in time, and commit what is finished."""
+        try:
+            await self._stop(frozenset(partitions), None if is_lost else self._plan.drain_s)
+        finally:
+            self._paused -= frozenset(partitions)
+            self._commits.forget(partitions)
+            self._start()
+
+    async def _stop(self, partitions: frozenset[TopicPartition], drain_s: float | None) -> None:
+        """End the work on these partitions; None: they are lost, and nothing is committed."""
+        self._queues.stop(partitions)
+        running = {job: task for job, task in self._running.items() if job.tp in partitions}
+        try:
+            if running and drain_s:
+                await asyncio.wait(running.values(), timeout=drain_s)
+        finally:
+            await self._cancel({job: task for job, task in running.items() if self._running.get(job) is task})
+            if drain_s is not None:
+                await self._commits.commit_or_log(partitions)
+            for job in [job for job in self._waiting if job.tp in partitions]:
+                self._waiting.pop(job).cancel()
+            self._queues.drop(partitions)
+
+    async def _cancel(self, running: dict[Job, asyncio.Task[None]]) -> None:
+        for job, task in running.items():
+            del self._running[job]
+            task.cancel()
+        if running:
+            _, ignoring = await asyncio.wait(running.values(), timeout=self._plan.drain_s)
+            for job, task in running.items():
+                if task in ignoring:
+                    text = "has cancelled the handler of %s, which continues nevertheless"
+                    self._logger.warning(text, job.place, extra=place_fields([job.tp]))
+
+
+def _size(record: ConsumedRecord) -> int:
+    size = len(record.key or b"") + len(record.value or b"")
+    return size + sum(len(name) + len(value or b"") for name, value in record.headers)

@@ -1,0 +1,138 @@
+"""The marks of a commit, and what a partition's progress commits."""
+
+from __future__ import annotations
+
+import base64
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aioprod.group.work.marks import BITS_MAX, GAPS_MAX, NOTHING, Marks, decoded, encoded
+from aioprod.group.work.progress import Progress
+
+METADATA_MAX = 4096
+LOWS = st.integers(0, 2**62)
+
+
+def finished(low: int, marks: Marks) -> set[int]:
+    """The offsets that are finished, counted from `low`."""
+    return {at - low for at in range(low, marks.end)} - {gap - low for gap in marks.gaps}
+
+
+@given(LOWS, st.sets(st.integers(1, 300)))
+def test_marks_say_what_is_finished(low: int, done: set[int]) -> None:
+    end = max(done, default=0) + 1
+    gaps = tuple(low + at for at in range(end) if at not in done)
+    text = encoded(low, Marks(low + end, gaps))
+    assert finished(low, decoded(low, text)) == done
+    assert bool(text) is bool(done)
+
+
+@pytest.mark.parametrize("distance", [1, 2, 9, 40, 3000])
+def test_marks_that_fit(distance: int) -> None:
+    """Whatever `may_start` lets begin."""
+    gaps = [at * distance for at in range(GAPS_MAX if distance > BITS_MAX // GAPS_MAX else BITS_MAX // distance)]
+    end = max(gaps) + (1 if distance == 1 else distance)
+    text = encoded(0, Marks(end, tuple(gaps)))
+    assert len(text) <= METADATA_MAX
+    if distance > 1:
+        assert decoded(0, text) == Marks(end, tuple(gaps))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a text of another program",
+        "aioprod1:g:",
+        "aioprod1:g:====",
+        "aioprod1:g:" + base64.b64encode(b"\x05\x09").decode(),
+        "aioprod1:g:" + base64.b64encode(b"\x05\x01\x00").decode(),
+        "aioprod1:g:" + base64.b64encode(b"\x80").decode(),
+        "aioprod1:g:" + base64.b64encode(b"\xff" * 40).decode(),
+        "aioprod1:b:!",
+        "aioprod1:x:AAAA",
+        "aioprod1:b:" + "A" * 40_000,
+    ],
+)
+def test_metadata_that_make_no_sense(text: str) -> None:
+    assert decoded(7, text) == NOTHING
+
+
+@given(st.text(max_size=60))
+def test_any_metadata(text: str) -> None:
+    for form in ("aioprod1:g:", "aioprod1:b:", ""):
+        marks = decoded(3, form + text)
+        assert all(3 <= gap < marks.end for gap in marks.gaps)
+
+
+# --- progress
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=60), st.randoms(use_true_random=False), st.integers(0, 100))
+def test_the_next_owner_handles_what_is_not_finished(steps: list[int], random: Random, start: int) -> None:
+    """Each record is handled again exactly if it was not finished, over several owners; the log has gaps."""
+    offsets = [start + sum(steps[: index + 1]) for index in range(len(steps))]
+    committed, handled = Progress(start, NOTHING).to_commit(), set[int]()
+    for _ in range(4):
+        progress = Progress(committed.offset, decoded(committed.offset, committed.metadata))
+        unfinished = []
+        for offset in offsets:
+            if offset >= committed.offset:
+                if progress.receive(offset):
+                    assert offset not in handled
+                    unfinished.append(offset)
+                else:
+                    assert offset in handled
+        assert set(offsets) - set(unfinished) <= handled
+        for offset in random.sample(unfinished, len(unfinished) // 2):
+            progress.finish(offset)
+            handled.add(offset)
+            assert progress.low <= min(set(offsets) - handled, default=offsets[-1] + 1)
+        committed = progress.to_commit()
+
+
+def test_a_record_in_a_transaction_counts_as_finished() -> None:
+    progress = Progress(0, NOTHING)
+    for offset in range(5):
+        progress.receive(offset)
+    progress.finish(3)
+    last = progress.to_commit(1)
+    assert (last.offset, decoded(0, last.metadata)) == (0, Marks(4, (0, 2)))
+    assert progress.to_commit(0).offset == 1
+    assert decoded(0, progress.to_commit().metadata) == Marks(4, (0, 1, 2))
+
+
+def test_marks_of_records_that_were_not_received_yet_are_kept() -> None:
+    progress = Progress(0, Marks(9, (0, 4)))
+    assert progress.receive(0)
+    assert not progress.receive(1)
+    progress.finish(0)
+    found = progress.to_commit()
+    assert (found.offset, decoded(4, found.metadata)) == (4, Marks(9, (4,)))
+
+
+def test_a_hole_that_is_not_in_the_log_any_more_is_finished() -> None:
+    progress = Progress(0, Marks(9, (0, 4)))
+    progress.receive(0)
+    progress.finish(0)
+    assert not progress.receive(5)
+    assert progress.to_commit().offset == 9
+
+
+def test_no_record_starts_while_marks_would_not_fit() -> None:
+    progress = Progress(0, NOTHING)
+    for offset in range(3 * BITS_MAX):
+        progress.receive(offset)
+    assert progress.may_start(BITS_MAX - 1)
+    assert not progress.may_start(BITS_MAX)
+    for offset in range(1, 2 * BITS_MAX):
+        progress.finish(offset)
+    assert progress.may_start(2 * BITS_MAX + GAPS_MAX - 1)
+    assert not progress.may_start(2 * BITS_MAX + GAPS_MAX)
+    progress.finish(2 * BITS_MAX + GAPS_MAX - 1)
+    assert len(progress.to_commit().metadata) <= METADATA_MAX
+    progress.finish(0)
+    assert progress.may_start(2 * BITS_MAX + GAPS_MAX)
