@@ -17,6 +17,7 @@ from aioprod.compat import aiokafka as compat
 from aioprod.config import settings_of
 from aioprod.errors import BrokerError, ConfigError, SerializationError, UsageError
 from aioprod.group import MemberConfig
+from aioprod.options import AssignorName
 from aioprod.testing import FakeCluster
 from tests.compat.test_page import PAGE, rows
 
@@ -146,7 +147,7 @@ async def test_a_record_that_can_not_be_deserialized() -> None:
 async def test_both_share_a_group_by_an_assignor_that_they_have() -> None:
     async with FakeCluster() as cluster, asyncio.timeout(PATIENCE_S):
         await with_records(cluster, partitions=4)
-        assignors = ["cooperative-sticky", "range", "roundrobin"]
+        assignors: list[AssignorName] = ["cooperative-sticky", "range", "roundrobin"]
         async with (
             consumer_of(cluster, "t") as theirs,
             Member(cluster.bootstrap, group_id="g", topics="t", assignors=assignors, heartbeat_interval_ms=100) as ours,
