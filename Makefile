@@ -90,6 +90,7 @@ long-units: test-unit
 
 long-simulation:
 	@$(BIN)/python -m tests.simulation --seeds 1000
+	@$(BIN)/python -m tests.simulation --members --seeds 1000
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m tests.simulation.mutations --seeds 2000
 
 long-brokers:
@@ -235,8 +236,8 @@ fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by cover
 	$(call LOCKED,fuzz)
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),300) $(ARGS)
 
-simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time, each time of other seeds: SEEDS=20000 FROM=0; REPLAY=7 shows all that happens in one
-	@$(BIN)/python -m tests.simulation $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),20000) --from $(or $(FROM),new))
+simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time, each time of other seeds: SEEDS=20000 FROM=0; MEMBERS=1 for members at work; REPLAY=7 shows all that happens in one
+	@$(BIN)/python -m tests.simulation $(if $(MEMBERS),--members) $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),20000) --from $(or $(FROM),new))
 
 scale: $(READY) $(COMPILED) ## large clusters and fleets of producers, measured, simulated and computed: the figures of docs/scale.md, 3 minutes; ARGS=--quick
 	@$(BIN)/python -m tests.scale $(ARGS)
@@ -245,7 +246,7 @@ scale: $(READY) $(COMPILED) ## large clusters and fleets of producers, measured,
 soak: $(READY) $(COMPILED) ## hours of load in every style, log-ins renewed, certificates rotated, brokers failing: no loss, no trend: MINUTES=60 RATE=3000; report and picture in build/soak
 	@$(BIN)/python -m integration.soak $(SOAK)
 
-mutations: $(READY) ## break the producer on purpose, in 26 ways: which seed notices, within SEEDS=2000; about 3 minutes
+mutations: $(READY) ## break the producer and work() on purpose, in 34 ways: which seed notices, within SEEDS=2000; about 4 minutes
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m tests.simulation.mutations --seeds $(or $(SEEDS),2000)
 
 CHECK = $(foreach word,BASE THRESHOLD REASON ROWS,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))

@@ -136,6 +136,9 @@ class Member(StateCalls, ForeignCallHints):
         except BaseException:
             await self._disconnect()
             raise
+        if self._closed is not None:
+            await self._disconnect()
+            raise UsageError("This member was closed while it was started.")
         self._parts = Parts(
             self._subscription,
             self.config,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from aioprod.errors import UsageError
 from aioprod.group import Member
 from aioprod.messages import HeartbeatRequest, LeaveGroupRequest
 from aioprod.testing import FakeCluster
@@ -236,3 +237,19 @@ async def test_a_member_that_was_never_started_is_closed() -> None:
         member = new_member(brokers)
         await member.close()
         await member.close()
+
+
+def test_a_member_that_is_closed_while_it_starts_is_closed() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        member = Member(brokers.bootstrap, group_id="g", topics=["t"])
+        keep_loop_time(member._session, member._reading)
+        before = asyncio.all_tasks()
+        starting = asyncio.create_task(member.start())
+        await asyncio.sleep(0)
+        await member.close()
+        with pytest.raises(UsageError, match="closed while it was started"):
+            await starting
+        await asyncio.sleep(1.0)
+        assert [task for task in asyncio.all_tasks() - before if "FakeBroker" not in repr(task)] == []
+
+    play(scene)

@@ -13,11 +13,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.workers import Workers, bound_process, bound_seed
+
+if TYPE_CHECKING:
+    from tests.simulation.run import Result
 
 # aioprod itself is imported later: a mutation has to be applied before.
 
@@ -38,6 +41,7 @@ def main() -> int:
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show its trace")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a guarantee")
     parser.add_argument("--mutation", choices=MUTATIONS, metavar="NAME", help="break the producer first")
+    parser.add_argument("--members", action="store_true", help="members at work instead of producers")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
@@ -46,9 +50,10 @@ def main() -> int:
     if options.mutation is not None and (options.worker or options.replay is not None):
         MUTATIONS[options.mutation].apply()
     if options.replay is not None:
-        return _replay(options.replay)
+        return _replay(options.replay, members=options.members)
     if options.worker:
-        for line in _work(range(options.first, options.first + options.seeds, options.processes)):
+        seeds = range(options.first, options.first + options.seeds, options.processes)
+        for line in _work(seeds, members=options.members):
             print(line, flush=True)
         return 0
     return _run_all(options)
@@ -63,24 +68,35 @@ def _seed(text: str) -> int:
     return random.randrange(*DRAWN) if text == "new" else int(text)
 
 
-def _replay(seed: int) -> int:
-    from tests.simulation.plan import Plan
+def _runner(*, members: bool) -> Callable[..., Result]:
+    if members:
+        from tests.simulation.member_run import run_member_seed
+
+        return run_member_seed
     from tests.simulation.run import run_seed
+
+    return run_seed
+
+
+def _replay(seed: int, *, members: bool) -> int:
+    from tests.simulation.member_plan import MemberPlan
+    from tests.simulation.plan import Plan
 
     bound_process()
     bound_seed()
     logging.basicConfig()
-    print(Plan.draw(seed))
-    result = run_seed(seed, print)
+    print(MemberPlan.draw(seed) if members else Plan.draw(seed))
+    result = _runner(members=members)(seed, print)
     print(f"seed {seed}: {result.digest}")
     print(*(result.problems or ["No promise was broken."]), sep="\n")
     return bool(result.problems)
 
 
-def _work(seeds: range) -> Iterator[str]:
+def _work(seeds: range, *, members: bool) -> Iterator[str]:
     """Run seeds; yield a line of JSON for each."""
-    from tests.simulation.run import run_seed
-
+    run_seed = _runner(members=members)
+    if members:
+        logging.disable()  # Handlers that fail on purpose are most of the lines.
     bound_process()
     run_seed(WARM_UP_SEED)
     # Objects that exist by now stay alive, so the collection after each seed need not traverse them.
@@ -96,9 +112,10 @@ def _run_all(options: argparse.Namespace) -> int:
     from aioprod import COMPILED
 
     def share(seeds: range) -> list[str]:
-        mutation = [] if options.mutation is None else [f"--mutation={options.mutation}"]
+        more = ["--members"] if options.members else []
+        more += [] if options.mutation is None else [f"--mutation={options.mutation}"]
         count = seeds.stop - seeds.start
-        return _command("--worker", f"--from={seeds.start}", f"--seeds={count}", f"--processes={seeds.step}", *mutation)
+        return _command("--worker", f"--from={seeds.start}", f"--seeds={count}", f"--processes={seeds.step}", *more)
 
     build = "compiled" if COMPILED else "interpreted"
     print(f"{options.seeds} seeds from {options.first} on, {options.processes} processes, {build}", flush=True)
@@ -117,7 +134,7 @@ def _run_all(options: argparse.Namespace) -> int:
             simulated_s += result["simulated_s"]
             if result["problems"]:
                 failed.append(result["seed"])
-                _show_failure(result)
+                _show_failure(result, "MEMBERS=1 " if options.members else "")
                 if options.stop:
                     break
     took_s = time.perf_counter() - start
@@ -133,8 +150,8 @@ def _run_all(options: argparse.Namespace) -> int:
     return bool(failed)
 
 
-def _show_failure(result: dict[str, Any]) -> None:
-    print(f"Seed {result['seed']} (make simulate REPLAY={result['seed']}):")
+def _show_failure(result: dict[str, Any], how: str) -> None:
+    print(f"Seed {result['seed']} (make simulate {how}REPLAY={result['seed']}):")
     for problem in result["problems"][:5]:
         print(f"  {problem[:1000]}", flush=True)
 

@@ -274,6 +274,8 @@ class Play:
         """Nothing goes wrong any more."""
         self.random = Random(f"play {plan.seed}")
         self.workers: dict[int, Worker] = {}
+        self._closing: list[asyncio.Task[None]] = []
+        """The ends of those that were restarted."""
 
     async def run(self) -> None:
         """Let things go wrong first; then all has to be finished."""
@@ -298,6 +300,7 @@ class Play:
             self._restart_ended()
         for worker in list(self.workers.values()):
             await worker.close()
+        await asyncio.gather(*self._closing)
         self.book.check()
         self.result.outcomes.update({"ended": len(self.book.ended), "begun": sum(self.book.begun.values())})
 
@@ -318,9 +321,7 @@ class Play:
                 self._count(f"error {type(error).__name__}")
                 if error is not None and not isinstance(error, AioprodError):
                     self.result.problems.append(f"work raised {type(error).__name__}: {error}")
-                del self.workers[slot]
-                closing = asyncio.ensure_future(worker.crash())
-                closing.add_done_callback(lambda _: None)
+                self._closing.append(asyncio.ensure_future(worker.crash()))
                 self.workers[slot] = Worker(self, slot)
 
     def _count(self, what: str) -> None:

@@ -183,6 +183,49 @@ _ALL = (
         "    batch.on_wire = False\n    if batch.state != COMPLETED:\n"
         "        batch.partition.in_flight -= 1\n        return True\n",
     ),
+    Mutation(
+        "the first offset to commit skips an unfinished record",
+        "aioprod.group.work.progress",
+        "        low = next((at for at in self._unfinished if at != finished), self._end)\n",
+        "        low = next((at for at in self._unfinished if at != finished), self._end - 1) + 1\n",
+    ),
+    Mutation(
+        "a record is finished before its handler ends",
+        "aioprod.group.work.work",
+        "            await self._plan.handler(await self._fetcher.deserialized(job.record))\n",
+        "            job.progress.finish(job.record.offset)\n"
+        "            await self._plan.handler(await self._fetcher.deserialized(job.record))\n",
+    ),
+    Mutation(
+        "two records of a key are in work at once",
+        "aioprod.group.work.work",
+        "            return tp, record.key\n",
+        "            return tp, record.key, record.offset % 2\n",
+    ),
+    Mutation(
+        "marks name one record too many",
+        "aioprod.group.work.progress",
+        "            if at != finished:\n                gaps.append(at)\n",
+        "            if at != finished and at % 7:\n                gaps.append(at)\n",
+    ),
+    Mutation(
+        "what the former owner has finished is handled again",
+        "aioprod.group.work.work",
+        "            marks = NOTHING if committed is None else decoded(committed.offset, committed.metadata)\n",
+        "            marks = NOTHING\n",
+    ),
+    Mutation(
+        "a letter's offset is not in its transaction",
+        "aioprod.group.work.burial",
+        "            await letters.producer.send_offsets_to_transaction(offsets, self._membership.metadata)\n",
+        "",
+    ),
+    Mutation(
+        "handlers of lost partitions go on",
+        "aioprod.group.work.work",
+        "            await self._cancel({job: task for job, task in running.items() if self._running.get(job) is task})\n",  # noqa: E501
+        "            for job in running:\n                self._running.pop(job, None)\n",
+    ),
 )
 MUTATIONS = {mutation.name: mutation for mutation in _ALL}
 
@@ -219,6 +262,7 @@ def _first_seed(name: str, seeds: int) -> tuple[int | None, str]:
         "--processes=1",
         "--stop",
         f"--mutation={name}",
+        *(["--members"] if MUTATIONS[name].module.startswith("aioprod.group.") else []),
     ]
     environment = os.environ | {"AIOPROD_NO_EXT": "1"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
