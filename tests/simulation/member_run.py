@@ -243,8 +243,14 @@ class Worker:
     async def close(self) -> None:
         """Leave in good order."""
         await self.member.close()
-        await asyncio.wait([self.task])
+        await self._ended()
         await self.producer.close()
+
+    async def _ended(self) -> None:
+        """The task has ended: by then, with the error that the member was closed while it started, or cancelled."""
+        await asyncio.wait([self.task])
+        if not self.task.cancelled():
+            self.task.exception()
 
     async def crash(self) -> None:
         """End from one moment to the next: nothing more is committed."""
@@ -253,7 +259,7 @@ class Worker:
             parts.assignment.commit = partial(_crashed)  # type: ignore[method-assign]
         self.task.cancel()
         await self.member.close(timeout=0.0)
-        await asyncio.wait([self.task])
+        await self._ended()
         await self.producer.close(timeout=0.0)
 
 
