@@ -80,6 +80,8 @@ class Fetcher:
         )
         self._is_interrupted = False
         self._gathers_as_stored = False
+        self._are_stored = self.is_plain
+        """Whether records are returned as they are stored: wanted so, or without deserializers."""
         self._list_timer = ListTimer(session)
         self._known_version = -1
         self._slice_end = -math.inf
@@ -212,13 +214,14 @@ class Fetcher:
         """
         buffer = self._buffer
         self._gather_as(as_stored=as_stored)
-        timer = self._list_timer
+        timer, is_timed = self._list_timer, False
         try:
             while buffer.ready < max_records:
-                if buffer.ready:
-                    timer.start(max_wait_s)
-                else:
+                if not buffer.ready:
                     timer.reset()
+                elif not is_timed:
+                    is_timed = True
+                    timer.start(max_wait_s)
                 try:
                     record = await self._record(for_list=True)
                     if record is not None:
@@ -306,6 +309,7 @@ class Fetcher:
         """Gather records as they are stored from now on, or deserialized."""
         if as_stored is not self._gathers_as_stored:
             self._gathers_as_stored = as_stored
+            self._are_stored = as_stored or self.is_plain
             self._read_gathered_again()
 
     def _read_gathered_again(self) -> None:
@@ -318,7 +322,7 @@ class Fetcher:
     def _gather_more(self, room: int) -> None:
         """Gather some more records of the current batch, which need no coroutine; raises CorruptRecordError."""
         batch = self._buffer.current
-        if batch is None or batch.records is None or not (self._gathers_as_stored or self.is_plain):
+        if batch is None or batch.records is None or not self._are_stored:
             return
         if records := self._read(batch, partial(batch.records.some, min(room, _RUN))):
             self._buffer.gather_from(batch, records)
@@ -347,7 +351,7 @@ class Fetcher:
             if record is None:
                 buffer.close_current()
                 continue
-            if not (self._gathers_as_stored or self.is_plain):
+            if not self._are_stored:
                 batch.record = record
                 record = await self._deserializers.applied(record)
                 if buffer.current is not batch or self._is_interrupted:
