@@ -18,13 +18,12 @@ JOBS = 3000
 
 
 class Worker:
-    """Process jobs until all are done; commit those that are done before their partitions are revoked."""
+    """Process jobs until all are done; the member commits those that are done, also before partitions are revoked."""
 
     def __init__(self, bootstrap_servers: str, name: str, done: set[bytes]) -> None:
         self.name = name
         self.done = done
         self.has_share = asyncio.Event()
-        self.to_commit: dict[TopicPartition, int] = {}
         self.member = Member(
             bootstrap_servers,
             group_id="workers",
@@ -32,7 +31,7 @@ class Worker:
             auto_offset_reset="earliest",
             on_assigned=self.assigned,
             on_revoked=self.revoked,
-            on_lost=self.lost,
+            enable_auto_commit=True,
         )
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
@@ -42,32 +41,19 @@ class Worker:
         if share:
             self.has_share.set()
 
-    async def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """Another member gets these partitions, and begins at the offsets that are committed here."""
+    def revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        """Another member gets these partitions, and begins after the last job that was done here."""
         print(f"{self.name} is revoked {sorted(tp.partition for tp in partitions)}")
-        await self.commit(partitions)
-
-    def lost(self, partitions: Iterable[TopicPartition]) -> None:
-        """Another member may have these partitions: it does again what is not committed."""
-        for partition in partitions:
-            self.to_commit.pop(partition, None)
-
-    async def commit(self, partitions: Iterable[TopicPartition]) -> None:
-        """Commit the jobs that are done, and no others: a job that was interrupted belongs to the next owner."""
-        await self.member.commit({one: self.to_commit.pop(one) for one in partitions if one in self.to_commit})
 
     def do(self, job: bytes) -> None:
         """The work itself."""
         self.done.add(job)
 
     async def work(self) -> None:
-        """Process the jobs in turn; regular commits limit how many are processed twice after a crash."""
+        """Process the jobs in turn. A job is done when the loop polls the next one."""
         async with self.member as member:
             async for record in member:
                 self.do(record.value)
-                self.to_commit[TopicPartition(record.topic, record.partition)] = record.offset + 1
-                if len(self.done) % 100 == 0:
-                    await self.commit(member.assignment)
                 if len(self.done) == JOBS:
                     break
 
