@@ -75,7 +75,7 @@ async def workers(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-@pytest.mark.timeout(by_length(240, 2400))
+@pytest.mark.timeout(by_length(240, 4800))
 async def test_killed_workers_lose_no_record_and_send_each_letter_once(
     kafka_cluster: KafkaCluster, make_topic: MakeTopic, protocol: str, tmp_path: Path
 ) -> None:
