@@ -61,6 +61,17 @@ class Callbacks:
             self._on_error(error)
 
 
+class WorkProgress(Protocol):
+    """Where the work on a partition stands."""
+
+    next: int
+
+    @property
+    def low(self) -> int:
+        """The offset of the first record that is not finished."""
+        ...
+
+
 class RunningWork(Protocol):
     """A call of `Member.work` that runs."""
 
@@ -70,6 +81,14 @@ class RunningWork(Protocol):
 
     async def commit(self) -> None:
         """Commit what is finished."""
+        ...
+
+    def hurry(self, timeout_s: float) -> None:
+        """The member is closed within this time."""
+        ...
+
+    def leave_paused(self, partitions: Iterable[TopicPartition]) -> None:
+        """The application pauses these partitions."""
         ...
 
 
@@ -106,6 +125,8 @@ class AssignmentState:
         self._work: RunningWork | None = None
         """The call of `Member.work` that runs."""
         self._committed: dict[TopicPartition, int] = {}
+        self._unknown: set[TopicPartition] = set()
+        """Partitions of which a transaction of `Member.work` may have committed offsets."""
         # Partitions whose callback is running, with the positions that it may commit.
         self._revoking: frozenset[TopicPartition] = frozenset()
         self._revoking_positions: dict[TopicPartition, int] = {}
@@ -160,6 +181,7 @@ class AssignmentState:
             self._revoking = frozenset()
             self.partitions -= frozenset(revoked)
             self._unfinished.forget(revoked)
+            self._unknown.difference_update(revoked)
             for tp in revoked:
                 self._committed.pop(tp, None)
                 self._last_commits.pop(tp, None)
@@ -185,6 +207,7 @@ class AssignmentState:
         """Continue to read `readable` partitions at these offsets, EARLIEST or LATEST."""
         for tp in offsets:
             self._last_commits.pop(tp, None)
+        self._unknown.difference_update(offsets)
         self._unfinished.forget(offsets)
         self._fetcher.add(offsets)
 
@@ -200,12 +223,12 @@ class AssignmentState:
         deadline = self._session.clock() + self._session.timeout_s
         return await stable_offsets(self._coordinator, requested, deadline, may_be_old=True) if requested else {}
 
-    async def rewind(self) -> None:
+    async def rewind(self, partitions: Collection[TopicPartition]) -> None:
         """Seek to the committed offsets, or, where there is none, to where this member started to read.
 
         Raises what `start_offsets` raises: then nothing has changed.
         """
-        committed = await self._group_offsets(self.readable)
+        committed = await self._group_offsets(partitions)
         starts = self._fetcher.starts
         readable = {tp: at for tp, at in committed.items() if tp in self.readable}
         self.seek({tp: starts.get(tp, at.offset) if at.offset < 0 else at.offset for tp, at in readable.items()})
@@ -230,6 +253,7 @@ class AssignmentState:
         owned = {tp: given for tp, given in offsets.items() if tp in self.partitions}
         committed = {tp: given.offset for tp, given in owned.items()}
         self._last_commits.update(owned)
+        self._unknown.difference_update(owned)
         self._committed.update(committed)
         self._unfinished.finish(committed)
 
@@ -248,7 +272,7 @@ class AssignmentState:
         self._work = work
         positions = self.positions
         finished = self._unfinished.finished(positions)
-        self.read_again({tp: at for tp, at in finished.items() if at < positions[tp]})
+        self._read_again({tp: at for tp, at in finished.items() if at < positions[tp]})
         self._unfinished.forget(positions)
         try:
             yield
@@ -259,6 +283,22 @@ class AssignmentState:
         """What the group has committed last for a partition of this member; None where that is not known."""
         return self._last_commits.get(tp)
 
-    def read_again(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def worked_on(self, progress: Mapping[TopicPartition, WorkProgress], unknown: Collection[TopicPartition]) -> None:
+        """The work on these partitions ends: continue to read at the first record that is not finished.
+
+        For `unknown` ones a commit could take back what a transaction has committed.
+        """
+        self._unfinished.forget(progress)
+        self._read_again({tp: one.low for tp, one in progress.items() if one.low < one.next})
+        self._unknown.update(unknown)
+        for tp in unknown:
+            self._committed[tp] = progress[tp].low
+
+    async def read_unknown_again(self) -> None:
+        """Continue to read at the committed offsets where a transaction may have committed; raises as `rewind`."""
+        if unknown := self._unknown & self.readable:
+            await self.rewind(unknown)
+
+    def _read_again(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Continue to read from these offsets, as far as the partitions are `readable`."""
         self._fetcher.add({tp: offset for tp, offset in offsets.items() if tp in self.readable})

@@ -183,6 +183,8 @@ class Member(StateCalls, ForeignCallHints):
         try:
             if task is None or parts is None:
                 return
+            if parts.assignment.work is not None:
+                parts.assignment.work.hurry(timeout_s)
             await self._gate.until_finished(timeout_s / 2)
             self._task = None
             self._background.close()
@@ -383,7 +385,7 @@ class Member(StateCalls, ForeignCallHints):
             self._check_can_poll()
         work = parts.new_work(plan)
         with parts.assignment.worked_on_by(work):
-            await work.run(lambda count: self._poll(lambda: self._fetcher.next_list(count, 0.0, as_stored=True)))
+            await work.run(self._poll)
 
     def subscribe(self, topics: str | Iterable[str] | re.Pattern[str]) -> None:
         """Replace the subscription; raises ConfigError and InvalidTopicError.

@@ -135,7 +135,8 @@ class PartitionCalls(Started):
         transaction. Raises BrokerError, AuthorizationError, and RequestTimedOutError after `default.api.timeout.ms`:
         then nothing has changed."""
         self._to_move(None)
-        await self._running().assignment.rewind()
+        assignment = self._running().assignment
+        await assignment.rewind(assignment.readable)
 
     # --- pause
 
@@ -144,8 +145,10 @@ class PartitionCalls(Started):
 
         Records that were fetched are kept. The member stays in its group, and the positions stay where they are.
         """
-        self._running()
-        self._fetcher.pause(self._owned(partitions))
+        work, owned = self._running().assignment.work, self._owned(partitions)
+        if work is not None:
+            work.leave_paused(owned)
+        self._fetcher.pause(owned)
 
     def resume(self, partitions: Partitions | None = None) -> None:
         """Continue to read these partitions, the records that were kept first; others are not changed."""

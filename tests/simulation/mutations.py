@@ -223,8 +223,8 @@ _ALL = (
     Mutation(
         "handlers of lost partitions go on",
         "aioprod.group.work.work",
-        "            await self._cancel({job: task for job, task in running.items() if self._running.get(job) is task})\n",  # noqa: E501
-        "            for job in running:\n                self._running.pop(job, None)\n",
+        "                del self._running[job]\n                task.cancel()\n",
+        "                del self._running[job]\n",
     ),
 )
 MUTATIONS = {mutation.name: mutation for mutation in _ALL}

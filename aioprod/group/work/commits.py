@@ -41,15 +41,19 @@ class WorkCommits:
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._sealed: set[TopicPartition] = set()
         """Partitions of which a transaction may have committed offsets: another commit could take them back."""
-        self._one_at_a_time = asyncio.Lock()
+        self._in_transaction: Progress | None = None
+        """Of the partition whose offsets the transaction that is under way commits."""
+        self._one_commit = asyncio.Lock()
+        self._one_transaction = asyncio.Lock()
 
     async def commit(self, partitions: Collection[TopicPartition] | None = None) -> None:
         """Commit what is finished, of some partitions or of all; raises what `commit_offsets` raises."""
-        async with self._one_at_a_time:
+        async with self._one_commit:
             offsets = {
                 tp: offset
                 for tp, progress in self.progress.items()
                 if (partitions is None or tp in partitions) and tp not in self._sealed
+                if progress is not self._in_transaction
                 if (offset := progress.to_commit()) != self._committed.get(tp)
             }
             metadata = self._membership.metadata
@@ -71,26 +75,37 @@ class WorkCommits:
 
     @asynccontextmanager
     async def transaction_of(self, job: Job) -> AsyncIterator[dict[TopicPartition, OffsetAndMetadata]]:
-        """For the transaction that finishes a record: what it has to commit. No other commit happens meanwhile.
+        """For the transaction that finishes a record: what it has to commit. Its partition has no other one meanwhile.
 
         When it is not known whether the transaction is committed, the partition is not committed any more.
         """
-        async with self._one_at_a_time:
-            is_owned = self.progress.get(job.tp) is job.progress
-            offsets = {job.tp: job.progress.to_commit(job.record.offset)} if is_owned else {}
+        async with self._one_transaction:
+            async with self._one_commit:
+                self._in_transaction = job.progress
+            offsets = {job.tp: job.progress.to_commit(job.record.offset)} if self._has(job) else {}
             try:
                 yield offsets
             except BaseException as error:
-                if not isinstance(error, AioprodError) or error.may_be_stored:
+                if self._has(job) and (not isinstance(error, AioprodError) or error.may_be_stored):
                     self._sealed.add(job.tp)
                 raise
+            finally:
+                self._in_transaction = None
             job.progress.finish(job.record.offset)
-            self._committed |= offsets
-            self._assignment.has_committed(offsets)
+            if self._has(job):
+                self._committed |= offsets
+                self._assignment.has_committed(offsets)
+
+    def _has(self, job: Job) -> bool:
+        """Whether the member still works on what the record belongs to."""
+        return self.progress.get(job.tp) is job.progress
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """The member does not own these partitions any more, or reads them again."""
-        for tp in partitions:
-            self.progress.pop(tp, None)
+        """The work on these partitions has ended: what is not finished is read again."""
+        some = [tp for tp in partitions if tp in self.progress]
+        busy = {tp for tp in some if self.progress[tp] is self._in_transaction}
+        self._assignment.worked_on({tp: self.progress[tp] for tp in some}, self._sealed.intersection(some) | busy)
+        for tp in some:
+            del self.progress[tp]
             self._committed.pop(tp, None)
             self._sealed.discard(tp)

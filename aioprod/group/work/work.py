@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
+from aioprod._short_reprs import shown_error
 from aioprod._words import counted
 from aioprod.calls.session import Session
 from aioprod.errors import AioprodError, SerializationError
@@ -25,6 +26,9 @@ from aioprod.types import ConsumedRecord, TopicPartition
 
 __all__ = ["Work"]
 
+Fetch: TypeAlias = Callable[[], Awaitable[list[ConsumedRecord] | None]]
+
+_CANCELLED: Final = "The handler was cancelled, and not by the member."
 _LIST_MAX: Final = 32
 """Records that are received at once: by so many the bound of bytes may be passed, where records become larger."""
 _SIZE_GUESSED: Final = 65_536
@@ -70,29 +74,40 @@ class Work:
         """The bytes of the largest record that was received."""
         self._paused: frozenset[TopicPartition] = frozenset()
         """The partitions that are paused as too many records are held."""
+        self._drain_s = plan.drain_s
+        self._failure: BaseException | None = None
+        """The error that ends the work: the first one of a handler."""
 
     # --- receiving
 
-    async def run(self, poll: Callable[[int], Awaitable[list[ConsumedRecord]]]) -> None:
+    async def run(self, poll: Callable[[Fetch], Awaitable[list[ConsumedRecord]]]) -> None:
         """Work until the member is closed; `poll` waits for some records. Raises what a handler raised, or a poll."""
+        await self._assignment.read_unknown_again()
         watch = asyncio.ensure_future(self._watch())
-        drain_s = self._plan.drain_s
+        is_cancelled = False
         try:
             while True:
-                self._receive(await poll(self._room))
+                self._receive(await poll(self._fetch))
         except StopAsyncIteration:
-            return
+            pass
         except asyncio.CancelledError:
-            drain_s = 0.0
+            is_cancelled = True
             raise
         finally:
-            watch.cancel()
-            progress = self._commits.progress
             try:
-                await self._stop(frozenset(progress), drain_s)
+                await self._stop(frozenset(self._commits.progress), 0.0 if is_cancelled else self._drain_s)
             finally:
+                # Not before: a commit that is cut off could arrive after a letter's transaction.
+                watch.cancel()
                 self._fetcher.resume(self._paused)
-                self._assignment.read_again({tp: one.low for tp, one in progress.items() if one.low < one.next})
+                self._commits.forget(tuple(self._commits.progress))
+        if self._failure is not None:
+            raise self._failure
+
+    async def _fetch(self) -> list[ConsumedRecord] | None:
+        if self._failure is not None:
+            raise self._failure
+        return await self._fetcher.next_list(self._room, 0.0, as_stored=True)
 
     @property
     def _room(self) -> int:
@@ -152,19 +167,21 @@ class Work:
         try:
             await self._plan.handler(await self._fetcher.deserialized(job.record))
         except (Exception, asyncio.CancelledError) as raised:
-            if job not in self._running:
+            if job not in self._running or _is_cancelled():
                 raise
             job.failures += 1
             error = raised
             if isinstance(raised, asyncio.CancelledError):
-                error = AioprodError("The handler was cancelled, and not by the member.")
+                error = AioprodError(_CANCELLED)
             if self._burial is None or self._may_retry(job, error):
                 raise error from raised.__cause__
+            job.is_buried = True
             await self._burial.bury(job, error)
 
     def _may_retry(self, job: Job, error: BaseException) -> bool:
         """A record that can't be deserialized stays so."""
-        return job.failures <= self._plan.retry.times and type(error) is not SerializationError
+        has_failed = job.is_buried or type(error) is SerializationError or not isinstance(error, Exception)
+        return not has_failed and job.failures <= self._plan.retry.times
 
     def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
         """A handler has ended. One that was cancelled, as its partition is revoked, was forgotten before."""
@@ -173,8 +190,9 @@ class Work:
                 task.exception()
             return
         del self._running[job]
-        error = task.exception()
-        if error is None:
+        if task.cancelled():
+            self._fail(job, AioprodError(_CANCELLED))
+        elif (error := task.exception()) is None:
             job.progress.finish(job.record.offset)
             self._queues.done(job)
         elif self._may_retry(job, error):
@@ -202,10 +220,14 @@ class Work:
 
     def _fail(self, job: Job, error: BaseException) -> None:
         """The work ends with this error; other handlers may finish."""
+        if self._failure is not None:
+            text = "has another handler that failed, of %s: %s"
+            self._logger.warning(text, job.place, shown_error(error), extra=place_fields([job.tp]))
+            return
         error.add_note(f"It was raised by the handler of {job.place}.")
-        assert isinstance(error, Exception)
-        self._background.raise_later(error)
+        self._failure = error
         self._queues.stop(self._commits.progress)
+        self._background.interrupt_poll()
 
     async def _watch(self) -> None:
         """Log handlers that take long, and commit at intervals."""
@@ -235,37 +257,65 @@ class Work:
     async def revoke(self, partitions: Collection[TopicPartition], *, is_lost: bool) -> None:
         """Let the handlers of these partitions finish, cancel those that don't in time, and commit what is finished."""
         try:
-            await self._stop(frozenset(partitions), None if is_lost else self._plan.drain_s)
+            await self._stop(frozenset(partitions), None if is_lost else self._drain_s)
         finally:
             self._paused -= frozenset(partitions)
             self._commits.forget(partitions)
             self._start()
 
+    def hurry(self, timeout_s: float) -> None:
+        """The member is closed within this time: a third is for handlers, and another one for those that ignore it."""
+        self._drain_s = min(self._drain_s, timeout_s / 3)
+
+    def leave_paused(self, partitions: Iterable[TopicPartition]) -> None:
+        """The application pauses these partitions, and only it resumes them."""
+        self._paused -= frozenset(partitions)
+
     async def _stop(self, partitions: frozenset[TopicPartition], drain_s: float | None) -> None:
-        """End the work on these partitions; None: they are lost, and nothing is committed."""
+        """End the work on these partitions; None: they are lost, and nothing is committed.
+
+        Cancelled itself, it cancels the handlers, and neither waits for them nor commits.
+        """
         self._queues.stop(partitions)
-        running = {job: task for job, task in self._running.items() if job.tp in partitions}
         try:
+            running = self._running_of(partitions)
             if running and drain_s:
                 await asyncio.wait(running.values(), timeout=drain_s)
-        finally:
-            await self._cancel({job: task for job, task in running.items() if self._running.get(job) is task})
+            await self._until_cancelled(self._cancel(partitions))
             if drain_s is not None:
                 await self._commits.commit_or_log(partitions)
+        finally:
+            self._cancel(partitions)
             for job in [job for job in self._waiting if job.tp in partitions]:
                 self._waiting.pop(job).cancel()
             self._queues.drop(partitions)
 
-    async def _cancel(self, running: dict[Job, asyncio.Task[None]]) -> None:
+    def _running_of(self, partitions: frozenset[TopicPartition]) -> dict[Job, asyncio.Task[None]]:
+        return {job: task for job, task in self._running.items() if job.tp in partitions}
+
+    def _cancel(self, partitions: frozenset[TopicPartition]) -> dict[Job, asyncio.Task[None]]:
+        """Cancel the handlers of these partitions; returns those. One that has just ended counts as ended."""
+        running = self._running_of(partitions)
         for job, task in running.items():
-            del self._running[job]
-            task.cancel()
-        if running:
-            _, ignoring = await asyncio.wait(running.values(), timeout=self._plan.drain_s)
-            for job, task in running.items():
-                if task in ignoring:
-                    text = "has cancelled the handler of %s, which continues nevertheless"
-                    self._logger.warning(text, job.place, extra=place_fields([job.tp]))
+            if not task.done():
+                del self._running[job]
+                task.cancel()
+        return running
+
+    async def _until_cancelled(self, running: dict[Job, asyncio.Task[None]]) -> None:
+        if not running:
+            return
+        _, ignoring = await asyncio.wait(running.values(), timeout=self._drain_s)
+        for job, task in running.items():
+            if task in ignoring:
+                text = "has cancelled the handler of %s, which continues nevertheless"
+                self._logger.warning(text, job.place, extra=place_fields([job.tp]))
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancels the current task, as the end of an event loop does to all."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _size(record: ConsumedRecord) -> int:
