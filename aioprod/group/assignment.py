@@ -83,7 +83,7 @@ class RunningWork(Protocol):
         """Commit what is finished."""
         ...
 
-    def hurry(self, timeout_s: float) -> None:
+    def limit_drain(self, timeout_s: float) -> None:
         """The member is closed within this time."""
         ...
 

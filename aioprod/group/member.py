@@ -184,7 +184,7 @@ class Member(StateCalls, ForeignCallHints):
             if task is None or parts is None:
                 return
             if parts.assignment.work is not None:
-                parts.assignment.work.hurry(timeout_s)
+                parts.assignment.work.limit_drain(timeout_s)
             await self._gate.until_finished(timeout_s / 2)
             self._task = None
             self._background.close()

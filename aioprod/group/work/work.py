@@ -263,7 +263,7 @@ class Work:
             self._commits.forget(partitions)
             self._start()
 
-    def hurry(self, timeout_s: float) -> None:
+    def limit_drain(self, timeout_s: float) -> None:
         """The member is closed within this time: a third is for handlers, and another one for those that ignore it."""
         self._drain_s = min(self._drain_s, timeout_s / 3)
 
@@ -313,7 +313,7 @@ class Work:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody cancels the current task, as the end of an event loop does to all."""
+    """Whether the current task was cancelled, as all are at the end of an event loop."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
