@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
@@ -85,6 +86,10 @@ class RunningWork(Protocol):
 
     def limit_drain(self, timeout_s: float) -> None:
         """The member is closed within this time."""
+        ...
+
+    def check_topics(self, topics: frozenset[str], pattern: re.Pattern[str] | None) -> None:
+        """Raise ConfigError where the member is not to read one of these."""
         ...
 
     def leave_paused(self, partitions: Iterable[TopicPartition]) -> None:

@@ -394,6 +394,8 @@ class Member(StateCalls, ForeignCallHints):
         """
         parts = self._running()
         pattern, names = checked_subscription(topics)
+        if parts.assignment.work is not None:
+            parts.assignment.work.check_topics(names, pattern)
         parts.pattern_subscription.set_pattern(pattern)
         if pattern is None:
             parts.runner.subscribe(names)

@@ -577,6 +577,19 @@ async def test_letters_into_the_topic_that_is_read_raise() -> None:
                 await member.work(handler, concurrency=1, dead_letters=DeadLetters("t", producer))
 
 
+async def test_the_topic_of_the_letters_can_not_be_subscribed_to_later() -> None:
+    async with FakeCluster() as brokers, Producer(brokers.bootstrap) as producer:
+        brokers.create_topic("t", 1)
+        async with new_member(brokers) as member:
+            letters_to = DeadLetters("letters", producer)
+            task = asyncio.create_task(member.work(handler, concurrency=1, dead_letters=letters_to))
+            await asyncio.sleep(0)
+            with pytest.raises(ConfigError, match="dead_letters has topic 'letters', which this member reads"):
+                member.subscribe(["t", "letters"])
+            await member.close()
+            await task
+
+
 @pytest.mark.parametrize("given", [{"times": -1}, {"times": 1.5}, {"backoff_s": 3}, {"backoff_s": (5.0, 1.0)}])
 def test_invalid_retries(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="Retry has"):

@@ -12,7 +12,7 @@ from aioprod.group.work.dead_letters import DeadLetters
 from aioprod.group.work.retry import Retry
 from aioprod.types import ConsumedRecord
 
-__all__ = ["Handler", "Order", "Plan", "checked_plan"]
+__all__ = ["Handler", "Order", "Plan", "check_topics", "checked_plan"]
 
 Handler: TypeAlias = Callable[[ConsumedRecord], Awaitable[Any]]
 Order: TypeAlias = Literal["key", "partition"] | None
@@ -63,15 +63,21 @@ def checked_plan(
         raise ConfigError(f"retry is {retry!r:.60}: give a Retry(times, backoff_s), or leave it out.")
     if dead_letters is not None and not isinstance(dead_letters, DeadLetters):
         raise ConfigError(f"dead_letters is {dead_letters!r:.60}: give a DeadLetters(topic, producer).")
-    if dead_letters is not None and _reads(dead_letters.topic, topics, pattern):
-        raise ConfigError(
-            f"dead_letters has topic {dead_letters.topic!r}, which this member reads: each letter would be handled "
-            "again.",
-            hint="Give the letters a topic of their own.",
-        )
     if isinstance(drain_s, bool) or not isinstance(drain_s, (int, float)) or not 0.0 <= drain_s < float("inf"):
         raise ConfigError(f"drain_s is {drain_s!r:.60}: give a time in seconds, from 0 on.")
-    return Plan(handler, concurrency, order, retry or Retry(times=0), dead_letters, drain_s, buffer_bytes)  # type: ignore[arg-type]  # checked above
+    plan = Plan(handler, concurrency, order, retry or Retry(times=0), dead_letters, drain_s, buffer_bytes)  # type: ignore[arg-type]  # checked above
+    check_topics(plan, topics, pattern)
+    return plan
+
+
+def check_topics(plan: Plan, topics: frozenset[str], pattern: re.Pattern[str] | None) -> None:
+    """Raise ConfigError for a subscription that has the topic of the dead letters."""
+    letters = plan.dead_letters
+    if letters is not None and (letters.topic in topics or (pattern is not None and pattern.fullmatch(letters.topic))):
+        raise ConfigError(
+            f"dead_letters has topic {letters.topic!r}, which this member reads: each letter would be handled again.",
+            hint="Give the letters a topic of their own.",
+        )
 
 
 def _check_integer(name: str, given: object, most: int, what: str) -> None:
@@ -81,7 +87,3 @@ def _check_integer(name: str, given: object, most: int, what: str) -> None:
 
 def _is_async(handler: object) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(vars(type(handler)).get("__call__"))
-
-
-def _reads(topic: str, topics: frozenset[str], pattern: re.Pattern[str] | None) -> bool:
-    return topic in topics or (pattern is not None and pattern.fullmatch(topic) is not None)

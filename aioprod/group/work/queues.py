@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable
 from heapq import heappop, heappush
+from itertools import count
 
 from aioprod.group.work.progress import Progress
 from aioprod.types import ConsumedRecord, TopicPartition
@@ -64,8 +65,9 @@ class Queues:
         self._queues: dict[Hashable, Queue] = {}
         self._ready: deque[Queue] = deque()
         """Queues whose first record waits for a handler."""
-        self._held: dict[TopicPartition, list[tuple[int, Queue]]] = {}
+        self._held: dict[TopicPartition, list[tuple[int, int, Queue]]] = {}
         """Queues whose first record waits until marks of its partition fit again: a heap by its offset."""
+        self._numbers = count()
         self._stopped: set[TopicPartition] = set()
         """Partitions of which no more records start."""
 
@@ -88,7 +90,7 @@ class Queues:
             job = queue.jobs[0]
             if job.progress.may_start(job.record.offset):
                 return job
-            heappush(self._held.setdefault(queue.tp, []), (job.record.offset, queue))
+            heappush(self._held.setdefault(queue.tp, []), (job.record.offset, next(self._numbers), queue))
         return None
 
     def again(self, job: Job) -> None:
@@ -107,7 +109,7 @@ class Queues:
             del self._queues[queue.name]
         held = self._held.get(job.tp)
         while held and job.progress.may_start(held[0][0]):
-            self._ready.append(heappop(held)[1])
+            self._ready.append(heappop(held)[2])
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
         """Start no more records of these partitions."""

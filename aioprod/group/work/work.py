@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
 from functools import partial
 from typing import Final, TypeAlias
@@ -19,7 +20,7 @@ from aioprod.group.membership import Membership
 from aioprod.group.work.burial import Burial
 from aioprod.group.work.commits import WorkCommits
 from aioprod.group.work.marks import NOTHING, decoded
-from aioprod.group.work.plan import Plan
+from aioprod.group.work.plan import Plan, check_topics
 from aioprod.group.work.progress import Progress
 from aioprod.group.work.queues import Job, Queues
 from aioprod.types import ConsumedRecord, TopicPartition
@@ -266,6 +267,10 @@ class Work:
     def limit_drain(self, timeout_s: float) -> None:
         """The member is closed within this time: a third is for handlers, and another one for those that ignore it."""
         self._drain_s = min(self._drain_s, timeout_s / 3)
+
+    def check_topics(self, topics: frozenset[str], pattern: re.Pattern[str] | None) -> None:
+        """Raise ConfigError where these are the dead letters'."""
+        check_topics(self._plan, topics, pattern)
 
     def leave_paused(self, partitions: Iterable[TopicPartition]) -> None:
         """The application pauses these partitions, and only it resumes them."""
