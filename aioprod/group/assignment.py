@@ -156,7 +156,7 @@ class AssignmentState:
         return await start_offsets(self._coordinator, partitions, deadline, auto_offset_reset=self._auto_offset_reset)
 
     async def assign(self, step: Assign) -> None:
-        """Start to fetch; no record is returned before the callback has returned."""
+        """Start fetching; no record is returned before the callback has returned."""
         self._last_commits.update(self._starts)
         self._committed.update({tp: start.offset for tp, start in self._starts.items() if start.offset >= 0})
         self._fetcher.add({tp: start.offset for tp, start in self._starts.items()})
@@ -166,7 +166,7 @@ class AssignmentState:
         await self._callbacks.assigned(step.partitions)
 
     async def revoke(self, step: Revoke) -> None:
-        """Stop to fetch, and run the callback, which may still commit the positions."""
+        """Stop fetching, and run the callback, which may still commit the positions."""
         revoked = step.partitions
         if not revoked:
             return

@@ -46,11 +46,11 @@ class BackgroundCommits:
         await self._assignment.prepare(step)
 
     async def assign(self, step: Assign) -> None:
-        """Start to read, and run the callback; called between two polls."""
+        """Start reading, and run the callback; called between two polls."""
         await self._assignment.assign(step)
 
     async def revoke(self, step: Revoke) -> None:
-        """Commit what is finished, unless the partitions are lost; then stop to read, and run the callback."""
+        """Commit what is finished, unless the partitions are lost; then stop reading, and run the callback."""
         if step.partitions and not step.is_lost:
             await self._commit()
         await self._assignment.revoke(step)

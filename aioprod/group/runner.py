@@ -40,7 +40,7 @@ class AssignmentHandler(Protocol):
         ...
 
     async def assign(self, step: Assign) -> None:
-        """Start to read, and run the callback; called between two polls."""
+        """Start reading, and run the callback; called between two polls."""
         ...
 
     async def revoke(self, step: Revoke) -> None:
