@@ -107,8 +107,9 @@ class Member(StateCalls, ForeignCallHints):
         self._background = BackgroundTask(self._fetcher)
         self._gate = self._background.gate
         self._callbacks = Callbacks(on_assigned, on_revoked, on_lost, self._background.raise_later)
+        self._log = MemberLog(self.group_id, self.config.client_id)
         self._poll_timer = PollTimer(
-            self.group_id,
+            self._log,
             self._gate,
             self._fetcher.unfinished,
             self.config.max_poll_interval_ms / 1000,
@@ -140,6 +141,7 @@ class Member(StateCalls, ForeignCallHints):
             await self._disconnect()
             raise UsageError("This member was closed while it was started.")
         self._parts = Parts(
+            self._log,
             self._subscription,
             self.config,
             self._session,
@@ -231,7 +233,7 @@ class Member(StateCalls, ForeignCallHints):
     def _begin_loop(self) -> None:
         left = self._fetcher.unfinished.loop_begins(self.positions)
         if left and self.config.enable_auto_commit:
-            log_left_behind(MemberLog(self.group_id, self.config.client_id), left)
+            log_left_behind(self._log, left)
 
     async def __anext__(self) -> ConsumedRecord:
         """The next record of any partition; waits until there is one. A call that is cancelled loses nothing.

@@ -56,6 +56,7 @@ class Parts:
 
     def __init__(
         self,
+        log: MemberLog,
         subscription: Subscription,
         config: MemberConfig,
         session: Session,
@@ -69,11 +70,9 @@ class Parts:
         group_id, gate = subscription.group_id, background.gate
         coordinator = Coordinator(session.client, "group", group_id)
         self.membership = _membership(subscription, config, session)
-        member_log = MemberLog(group_id, config.client_id)
-        self._milestones = Milestones(member_log, config, metrics)
-        log = RebalanceLog(member_log, session.clock)
-        reset = config.auto_offset_reset
-        self.assignment = AssignmentState(fetcher, coordinator, session, callbacks, reset, metrics, log)
+        self._milestones = Milestones(log, config, metrics)
+        rebalances, reset = RebalanceLog(log, session.clock), config.auto_offset_reset
+        self.assignment = AssignmentState(fetcher, coordinator, session, callbacks, reset, metrics, rebalances)
         self.explainer = Explainer(
             self.membership,
             coordinator,
@@ -84,18 +83,18 @@ class Parts:
             config.fetch_max_wait_ms / 1000,
             poll_timer,
         )
-        stall_monitor = StallMonitor(member_log, _causes_of(self.explainer, gate), session.clock)
+        stall_monitor = StallMonitor(log, _causes_of(self.explainer, gate), session.clock)
         handler: AssignmentHandler = self.assignment
         self._more: list[Callable[[], Coroutine[Any, Any, None]]] = [poll_timer.run]
         """What the background task runs beside the runner."""
         if config.enable_auto_commit:
             interval_s = config.auto_commit_interval_ms / 1000
-            handler = commits = BackgroundCommits(member_log, session, self.membership, self.assignment, interval_s)
+            handler = commits = BackgroundCommits(log, session, self.membership, self.assignment, interval_s)
             self._more.append(commits.run)
         self.runner = Runner(self.membership, coordinator, session, gate, handler, stall_monitor, subscription.topics)
         self.commits = Commits(group_id, session, self.membership, self.runner, self.assignment, background, poll_timer)
         self.pattern_subscription = PatternSubscription(
-            member_log, session, config, subscription.pattern, self.runner.subscribe
+            log, session, config, subscription.pattern, self.runner.subscribe
         )
         runner, ends, clock = self.runner, fetcher.log_ends, session.clock
         metrics.last_poll_age_s.observe(poll_timer.age_s)
@@ -108,14 +107,14 @@ class Parts:
         self._session = session
         self._fetcher = fetcher
         self._group_id = group_id
-        self._logger = member_log
+        self._log = log
 
     def new_work(self, plan: Plan) -> Work:
         """A call of `Member.work`."""
         interval_s = self._config.auto_commit_interval_ms / 1000
-        commits = WorkCommits(self._logger, self.assignment, self.membership, self._session, interval_s)
+        commits = WorkCommits(self._log, self.assignment, self.membership, self._session, interval_s)
         letters = plan.dead_letters
-        burial = None if letters is None else Burial(self._group_id, letters, self.membership, commits, self._logger)
+        burial = None if letters is None else Burial(self._group_id, letters, self.membership, commits, self._log)
         return Work(
             plan,
             self._fetcher,
@@ -126,7 +125,7 @@ class Parts:
             commits,
             burial,
             self._config.max_poll_interval_ms / 1000,
-            self._logger,
+            self._log,
         )
 
     async def run(self) -> None:

@@ -25,13 +25,13 @@ class PollTimer:
     """Knows when the application polled last, and logs once when it has taken longer than allowed."""
 
     def __init__(
-        self, group_id: str, gate: PollGate, unfinished: Unfinished, interval_s: float, session: Session
+        self, log: MemberLog, gate: PollGate, unfinished: Unfinished, interval_s: float, session: Session
     ) -> None:
         self.polled_at = -math.inf
         """The time of the last poll, or of the end of the last one, to a tenth of a second."""
         self.cause: AioprodError | None = None
         """Says what took too long, from then until the next poll."""
-        self._logger = MemberLog(group_id, session.config.client_id)
+        self._log = log
         self._gate = gate
         self._unfinished = unfinished
         self._interval_s = interval_s
@@ -61,7 +61,7 @@ class PollTimer:
             left_s = self._interval_s - self.age_s()
             if left_s <= 0.0 and logged_at != self.polled_at:
                 logged_at = self.polled_at
-                self._log()
+                self._log_overdue()
             await asyncio.sleep(min(_CHECK_S, left_s) if left_s > 0.0 else _CHECK_S)
 
     @property
@@ -71,10 +71,10 @@ class PollTimer:
         where = "" if tp is None else f" with offset {offset} of {named([tp])} in hand"
         return f"The application has not polled for {self.age_s():.1f} s{where}."
 
-    def _log(self) -> None:
+    def _log_overdue(self) -> None:
         limit = f"max.poll.interval.ms={self._interval_s * 1000:.0f}"
         self.cause = AioprodError(f"{self.text} {limit} is over.")
-        self._logger.warning(
+        self._log.warning(
             "leaves it until the next poll, and its partitions go to other members: %s",
             self.cause.message,
             extra=place_fields(list(self._unfinished.in_hand)[:1]),

@@ -100,10 +100,10 @@ class Unfinished:
         self._failed = place
 
 
-def log_left_behind(logger: MemberLog, first_offsets: Mapping[TopicPartition, int]) -> None:
+def log_left_behind(log: MemberLog, first_offsets: Mapping[TopicPartition, int]) -> None:
     """Log that a loop was left without having finished what was in its hand."""
     tp, offset = next(iter(first_offsets.items()))
-    logger.warning(
+    log.warning(
         "has begun a loop after one that was left with offset %d of %s in hand: before commit() or skip() no offset "
         "from there on is committed in the background",
         offset,

@@ -37,13 +37,13 @@ class Burial:
         letters: DeadLetters,
         membership: Membership,
         commits: WorkCommits,
-        logger: MemberLog,
+        log: MemberLog,
     ) -> None:
         self._group_id = group_id
         self._letters = letters
         self._membership = membership
         self._commits = commits
-        self._logger = logger
+        self._log = log
 
     async def bury(self, job: Job, error: BaseException) -> None:
         """Send the letter of a record; raises what no other try mends, or what leaves a transaction unknown."""
@@ -58,7 +58,7 @@ class Burial:
                 failures += 1
                 delay_s = _RETRY.delay_s(failures)
                 text = "could not send the dead letter of %s, and sends it again in %.1f s: %s"
-                self._logger.warning(text, job.place, delay_s, failure, extra=place_fields([job.tp]))
+                self._log.warning(text, job.place, delay_s, failure, extra=place_fields([job.tp]))
                 await asyncio.sleep(delay_s)
             else:
                 return

@@ -24,7 +24,7 @@ class WorkCommits:
 
     def __init__(
         self,
-        logger: MemberLog,
+        log: MemberLog,
         assignment: AssignmentState,
         membership: Membership,
         session: Session,
@@ -34,7 +34,7 @@ class WorkCommits:
         """Where the work on each partition stands."""
         self.interval_s = interval_s
         """The time between two commits."""
-        self._logger = logger
+        self._log = log
         self._assignment = assignment
         self._membership = membership
         self._session = session
@@ -67,7 +67,7 @@ class WorkCommits:
         try:
             await self.commit(partitions)
         except AioprodError as error:
-            self._logger.warning(
+            self._log.warning(
                 "could not commit what its handlers have finished, of %s: %s",
                 counted(len(self.progress if partitions is None else partitions), "partition"),
                 error,

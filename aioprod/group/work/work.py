@@ -54,7 +54,7 @@ class Work:
         commits: WorkCommits,
         burial: Burial | None,
         long_s: float,
-        logger: MemberLog,
+        log: MemberLog,
     ) -> None:
         self._plan = plan
         self._fetcher = fetcher
@@ -66,7 +66,7 @@ class Work:
         self._burial = burial
         self._long_s = long_s
         """A handler that runs longer is logged: `max.poll.interval.ms`."""
-        self._logger = logger
+        self._log = log
         self._queues = Queues()
         self._running: dict[Job, asyncio.Task[None]] = {}
         self._waiting: dict[Job, asyncio.TimerHandle] = {}
@@ -143,7 +143,7 @@ class Work:
         return tp, record.offset
 
     def _limit(self) -> None:
-        """Stop to fetch while too many records are held, and fetch again when half of them are finished."""
+        """Stop fetching while too many records are held, and fetch again when half of them are finished."""
         waiting = self._queues.records - len(self._running)
         share = max(self._queues.bytes / self._plan.buffer_bytes, waiting / _RECORDS_MAX)
         if share >= 1.0:
@@ -204,7 +204,7 @@ class Work:
 
     def _retry(self, job: Job, error: BaseException) -> None:
         delay_s = self._plan.retry.delay_s(job.failures)
-        self._logger.warning(
+        self._log.warning(
             "handles %s again in %.1f s, after %s of its handler: %s",
             job.place,
             delay_s,
@@ -223,7 +223,7 @@ class Work:
         """The work ends with this error; other handlers may finish."""
         if self._failure is not None:
             text = "has another handler that failed, of %s: %s"
-            self._logger.warning(text, job.place, shown_error(error), extra=place_fields([job.tp]))
+            self._log.warning(text, job.place, shown_error(error), extra=place_fields([job.tp]))
             return
         error.add_note(f"It was raised by the handler of {job.place}.")
         self._failure = error
@@ -239,7 +239,7 @@ class Work:
             for job in self._running:
                 if now - job.started_at > self._long_s and not job.warned:
                     job.warned = True
-                    self._logger.warning(
+                    self._log.warning(
                         "handles %s for %.0f s already, over max.poll.interval.ms: later records of its key wait",
                         job.place,
                         now - job.started_at,
@@ -314,7 +314,7 @@ class Work:
         for job, task in running.items():
             if task in ignoring:
                 text = "has cancelled the handler of %s, which continues nevertheless"
-                self._logger.warning(text, job.place, extra=place_fields([job.tp]))
+                self._log.warning(text, job.place, extra=place_fields([job.tp]))
 
 
 def _is_cancelled() -> bool:
