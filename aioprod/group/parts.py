@@ -28,8 +28,8 @@ from aioprod.group.poll_timer import PollTimer
 from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.group.runner import AssignmentHandler, Runner
 from aioprod.group.stall_monitor import StallMonitor
-from aioprod.group.work.burial import Burial
 from aioprod.group.work.commits import WorkCommits
+from aioprod.group.work.letter_sender import LetterSender
 from aioprod.group.work.work import Work
 
 if TYPE_CHECKING:
@@ -113,8 +113,9 @@ class Parts:
         """A call of `Member.work`."""
         interval_s = self._config.auto_commit_interval_ms / 1000
         commits = WorkCommits(self._log, self.assignment, self.membership, self._session, interval_s)
-        letters = plan.dead_letters
-        burial = None if letters is None else Burial(self._group_id, letters, self.membership, commits, self._log)
+        letters = None
+        if plan.dead_letters is not None:
+            letters = LetterSender(self._group_id, plan.dead_letters, self.membership, commits, self._log)
         return Work(
             plan,
             self._fetcher,
@@ -123,7 +124,7 @@ class Parts:
             self._session,
             self._background,
             commits,
-            burial,
+            letters,
             self._config.max_poll_interval_ms / 1000,
             self._log,
         )

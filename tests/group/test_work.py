@@ -484,9 +484,9 @@ def test_a_handler_that_runs_long_is_named(caplog: pytest.LogCaptureFixture) -> 
             assert len(kitchen.done) == 19
 
     play(scene)
-    lines = [record.message for record in caplog.records if "over max.poll.interval.ms" in record.message]
+    lines = [record.message for record in caplog.records if "longer than max.poll.interval.ms" in record.message]
     assert len(lines) == 1
-    assert "handles offset 5 of t-0 for 2" in lines[0]
+    assert "has handled offset 5 of t-0 for 2" in lines[0]
 
 
 def test_callbacks_and_handlers_may_commit_what_is_finished() -> None:

@@ -39,7 +39,7 @@ class WorkCommits:
         self._membership = membership
         self._session = session
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._sealed: set[TopicPartition] = set()
+        self._unknown: set[TopicPartition] = set()
         """Partitions of which a transaction may have committed offsets: another commit could take them back."""
         self._in_transaction: Progress | None = None
         """Of the partition whose offsets the transaction that is under way commits."""
@@ -52,7 +52,7 @@ class WorkCommits:
             offsets = {
                 tp: offset
                 for tp, progress in self.progress.items()
-                if (partitions is None or tp in partitions) and tp not in self._sealed
+                if (partitions is None or tp in partitions) and tp not in self._unknown
                 if progress is not self._in_transaction
                 if (offset := progress.to_commit()) != self._committed.get(tp)
             }
@@ -87,7 +87,7 @@ class WorkCommits:
                 yield offsets
             except BaseException as error:
                 if self._has(job) and (not isinstance(error, AioprodError) or error.may_be_stored):
-                    self._sealed.add(job.tp)
+                    self._unknown.add(job.tp)
                 raise
             finally:
                 self._in_transaction = None
@@ -104,8 +104,8 @@ class WorkCommits:
         """The work on these partitions has ended: what is not finished is read again."""
         some = [tp for tp in partitions if tp in self.progress]
         busy = {tp for tp in some if self.progress[tp] is self._in_transaction}
-        self._assignment.worked_on({tp: self.progress[tp] for tp in some}, self._sealed.intersection(some) | busy)
+        self._assignment.worked_on({tp: self.progress[tp] for tp in some}, self._unknown.intersection(some) | busy)
         for tp in some:
             del self.progress[tp]
             self._committed.pop(tp, None)
-            self._sealed.discard(tp)
+            self._unknown.discard(tp)

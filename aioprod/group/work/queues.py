@@ -16,7 +16,7 @@ __all__ = ["Job", "Queue", "Queues"]
 class Job:
     """A record to handle."""
 
-    __slots__ = ("failures", "is_buried", "progress", "queue", "record", "size", "started_at", "warned")
+    __slots__ = ("failures", "has_letter", "progress", "queue", "record", "size", "started_at", "warned")
 
     def __init__(self, record: ConsumedRecord, progress: Progress, queue: Queue, size: int) -> None:
         self.record = record
@@ -27,7 +27,7 @@ class Job:
         """The bytes of key, value and headers."""
         self.failures = 0
         """How often its handler has failed."""
-        self.is_buried = False
+        self.has_letter = False
         """Whether its letter was to be sent: its handler is not called again."""
         self.started_at = 0.0
         """When its handler began, in monotonic seconds."""

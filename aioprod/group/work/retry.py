@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aioprod.errors import ConfigError
+from aioprod.net.protocol.backoff import Backoff
 
 __all__ = ["Retry"]
 
@@ -34,5 +35,4 @@ class Retry:
 
     def delay_s(self, failures: int) -> float:
         """The delay after so many failures, from 1 on."""
-        first, longest = self.backoff_s
-        return min(longest, first * 2.0 ** min(failures - 1, 60))
+        return Backoff(*self.backoff_s).nominal_s(failures - 1)

@@ -17,8 +17,8 @@ from aioprod.group.background import BackgroundTask
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.group.membership import Membership
-from aioprod.group.work.burial import Burial
 from aioprod.group.work.commits import WorkCommits
+from aioprod.group.work.letter_sender import LetterSender
 from aioprod.group.work.marks import NOTHING, decoded
 from aioprod.group.work.plan import Plan, check_topics
 from aioprod.group.work.progress import Progress
@@ -52,7 +52,7 @@ class Work:
         session: Session,
         background: BackgroundTask,
         commits: WorkCommits,
-        burial: Burial | None,
+        letters: LetterSender | None,
         long_s: float,
         log: MemberLog,
     ) -> None:
@@ -63,7 +63,7 @@ class Work:
         self._session = session
         self._background = background
         self._commits = commits
-        self._burial = burial
+        self._letters = letters
         self._long_s = long_s
         """A handler that runs longer is logged: `max.poll.interval.ms`."""
         self._log = log
@@ -174,14 +174,14 @@ class Work:
             error = raised
             if isinstance(raised, asyncio.CancelledError):
                 error = AioprodError(_CANCELLED)
-            if self._burial is None or self._may_retry(job, error):
+            if self._letters is None or self._may_retry(job, error):
                 raise error from raised.__cause__
-            job.is_buried = True
-            await self._burial.bury(job, error)
+            job.has_letter = True
+            await self._letters.send(job, error)
 
     def _may_retry(self, job: Job, error: BaseException) -> bool:
         """A record that can't be deserialized stays so."""
-        has_failed = job.is_buried or type(error) is SerializationError or not isinstance(error, Exception)
+        has_failed = job.has_letter or type(error) is SerializationError or not isinstance(error, Exception)
         return not has_failed and job.failures <= self._plan.retry.times
 
     def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
@@ -209,7 +209,7 @@ class Work:
             job.place,
             delay_s,
             counted(job.failures, "failure"),
-            f"{type(error).__name__}: {error}",
+            shown_error(error),
             extra=place_fields([job.tp]),
         )
         self._waiting[job] = asyncio.get_running_loop().call_later(delay_s, self._again, job)
@@ -240,7 +240,7 @@ class Work:
                 if now - job.started_at > self._long_s and not job.warned:
                     job.warned = True
                     self._log.warning(
-                        "handles %s for %.0f s already, over max.poll.interval.ms: later records of its key wait",
+                        "has handled %s for %.0f s, longer than max.poll.interval.ms: later records of its key wait",
                         job.place,
                         now - job.started_at,
                         extra=place_fields([job.tp]),

@@ -23,7 +23,10 @@ class Backoff(NamedTuple):
     initial_s: float
     max_s: float
 
+    def nominal_s(self, step: int) -> float:
+        """The delay after `step` delays before it, not varied; `step` 0 gives `initial_s`."""
+        return min(self.initial_s * 2.0 ** min(step, _DOUBLINGS_MAX), self.max_s)
+
     def delay_s(self, step: int, random: Random) -> float:
         """The delay after `step` delays before it; `step` 0 gives about `initial_s`."""
-        nominal = min(self.initial_s * 2.0 ** min(step, _DOUBLINGS_MAX), self.max_s)
-        return min(nominal * random.uniform(1.0 - JITTER, 1.0 + JITTER), self.max_s)
+        return min(self.nominal_s(step) * random.uniform(1.0 - JITTER, 1.0 + JITTER), self.max_s)

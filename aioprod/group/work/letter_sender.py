@@ -18,17 +18,17 @@ from aioprod.group.membership import Membership
 from aioprod.group.work.commits import WorkCommits
 from aioprod.group.work.dead_letters import DeadLetters
 from aioprod.group.work.queues import Job
-from aioprod.group.work.retry import Retry
+from aioprod.net.protocol.backoff import Backoff
 
-__all__ = ["Burial"]
+__all__ = ["LetterSender"]
 
-_RETRY: Final = Retry(times=0, backoff_s=(0.5, 30.0))
+_BACKOFF: Final = Backoff(0.5, 30.0)
 """The delays between two tries to send a letter."""
 _FATAL: Final = (AuthorizationError, ConfigError, InvalidRecordError, ProducerFencedError, UsageError)
 """Errors that another try does not mend; InvalidRecordError: the letter itself can't be sent."""
 
 
-class Burial:
+class LetterSender:
     """Sends letters until they are acknowledged; with a transactional producer together with their offsets."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Burial:
         self._commits = commits
         self._log = log
 
-    async def bury(self, job: Job, error: BaseException) -> None:
+    async def send(self, job: Job, error: BaseException) -> None:
         """Send the letter of a record; raises what no other try mends, or what leaves a transaction unknown."""
         failures = 0
         while True:
@@ -55,8 +55,8 @@ class Burial:
                 is_unknown = self._letters.is_transactional and failure.may_be_stored
                 if is_unknown or isinstance(failure, _FATAL):
                     raise failure from error
+                delay_s = _BACKOFF.nominal_s(failures)
                 failures += 1
-                delay_s = _RETRY.delay_s(failures)
                 text = "could not send the dead letter of %s, and sends it again in %.1f s: %s"
                 self._log.warning(text, job.place, delay_s, failure, extra=place_fields([job.tp]))
                 await asyncio.sleep(delay_s)
