@@ -8,7 +8,7 @@ from typing import Final
 
 from aioprod._authorization_errors import Right
 from aioprod.admin.groups import missing_group
-from aioprod.calls.broker_errors import broker_error, named
+from aioprod.calls.broker_errors import broker_error, named, partition_codes
 from aioprod.calls.committed_offsets import group_error
 from aioprod.calls.coordinator import Coordinator
 from aioprod.calls.session import Session
@@ -18,7 +18,6 @@ from aioprod.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     OffsetDeleteRequest,
-    OffsetDeleteResponse,
 )
 from aioprod.messages.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from aioprod.types import TopicPartition
@@ -70,7 +69,7 @@ async def delete_offsets(
     code = ErrorCode.of(response.error_code)
     if code != ErrorCode.NONE:
         raise _group_failure(coordinator, code, f"Offsets of group {group_id!r} could not be deleted")
-    codes = _codes(response)
+    codes = partition_codes(response.topics)
     failures = {tp: _failure_of_offset(group_id, tp, codes.get(tp)) for tp in wanted}
     return len(wanted), {tp: failure for tp, failure in failures.items() if failure is not None}
 
@@ -83,14 +82,6 @@ def _request(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetDelet
         group_id=group_id,
         topics=tuple(OffsetDeleteRequestTopic(name=name, partitions=tuple(rows)) for name, rows in topics.items()),
     )
-
-
-def _codes(response: OffsetDeleteResponse) -> dict[TopicPartition, ErrorCode | int]:
-    return {
-        TopicPartition(topic.name, row.partition_index): ErrorCode.of(row.error_code)
-        for topic in response.topics
-        for row in topic.partitions
-    }
 
 
 def _failure_of_offset(group_id: str, tp: TopicPartition, code: ErrorCode | int | None) -> AioprodError | None:

@@ -56,6 +56,11 @@ class GroupDescription(NamedTuple):
     """None for a classic group."""
     members: tuple[GroupMember, ...]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members, so that its offsets can be reset, and it can be deleted."""
+        return self.state == "Empty"
+
 
 async def describe_groups(session: Session, group_ids: Iterable[str], deadline: float) -> dict[str, GroupDescription]:
     """The groups of these names; raises the error of the first one that can't be described."""

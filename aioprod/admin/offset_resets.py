@@ -26,8 +26,6 @@ Target: TypeAlias = At | Mapping[TopicPartition, int]
 """The start of each log, its end, the first record that is not older than a time, or an offset for each partition."""
 
 _ISOLATION: Final = "read_uncommitted"
-_UNUSED: Final = "Empty"
-"""The state of a group without members, of both protocols."""
 _IN_USE: Final = "Close its members first; one that was killed leaves when its session has timed out."
 
 
@@ -117,7 +115,7 @@ async def _chosen(session: Session, partitions: Partitions | None) -> tuple[Topi
 
 async def _check_unused(session: Session, group_id: str, deadline: float) -> None:
     group = (await describe_groups(session, [group_id], deadline))[group_id]
-    if group.state != _UNUSED:
+    if not group.is_empty:
         members = counted(len(group.members), "member")
         raise _in_use(f"Nothing was committed: group {group_id!r} is {group.state}, with {members}.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 from aioprod._authorization_errors import Right, authorization_error
 from aioprod.errors import (
@@ -17,12 +17,28 @@ from aioprod.errors import (
 )
 from aioprod.types import TopicPartition
 
-__all__ = ["UNKNOWN_TOPIC_CODES", "broker_error", "named", "prefer_specific_error"]
+__all__ = ["UNKNOWN_TOPIC_CODES", "broker_error", "named", "partition_codes", "prefer_specific_error"]
 
 UNKNOWN_TOPIC_CODES: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 _NAMED_MAX: Final = 5
 """How many partitions a message names."""
+
+
+class _Partition(Protocol):
+    @property
+    def partition_index(self) -> int: ...
+
+    @property
+    def error_code(self) -> int: ...
+
+
+class _Topic(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def partitions(self) -> Iterable[_Partition]: ...
 
 
 def broker_error(
@@ -59,6 +75,15 @@ def prefer_specific_error(before: AioprodError | None, error: AioprodError, *, w
     """
     says_less = was_cut_off and isinstance(error, RequestTimedOutError)
     return error if before is None or not says_less else before
+
+
+def partition_codes(topics: Iterable[_Topic]) -> dict[TopicPartition, ErrorCode | int]:
+    """The code that a response has for each partition."""
+    return {
+        TopicPartition(topic.name, row.partition_index): ErrorCode.of(row.error_code)
+        for topic in topics
+        for row in topic.partitions
+    }
 
 
 def named(tps: Collection[TopicPartition]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentTypeError, Namespace, _SubParsersAction
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from aioprod._words import counted
 from aioprod.admin import Admin, GroupDescription, OffsetChange
@@ -19,9 +19,6 @@ from aioprod.errors import UsageError
 from aioprod.types import TopicPartition
 
 __all__ = ["add_actions", "delete", "delete_offsets", "reset"]
-
-_UNUSED: Final = "Empty"
-
 
 # --- reset
 
@@ -143,7 +140,7 @@ async def delete(admin: Admin, given: Namespace) -> int:
 
 def _check_unused(groups: Iterable[GroupDescription]) -> None:
     for group in groups:
-        if group.state != _UNUSED:
+        if not group.is_empty:
             members = counted(len(group.members), "member")
             raise UsageError(
                 f"Nothing was deleted: group {group.group_id!r} is {group.state}, with {members}.",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from aioprod._authorization_errors import Right
-from aioprod.calls.broker_errors import named
+from aioprod.calls.broker_errors import named, partition_codes
 from aioprod.calls.committed_offsets import group_error, stable_offsets
 from aioprod.calls.coordinator import COORDINATOR_RETRIABLE, Coordinator
 from aioprod.errors import (
@@ -116,7 +116,7 @@ async def commit_offsets(
             late = RequestTimedOutError(last_error.message)
             late.may_be_stored = error.may_be_stored
             raise late from last_error
-        codes = _codes(response)
+        codes = partition_codes(response.topics)
         left = {tp: offset for tp, offset in left.items() if codes.get(tp) != ErrorCode.NONE}
         for tp in left:
             last_error = _commit_error(metadata.group_id, tp, codes.get(tp))
@@ -149,17 +149,11 @@ def _request(
     )
 
 
-def _codes(response: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode | int]:
-    return {
-        TopicPartition(topic.name, row.partition_index): ErrorCode.of(row.error_code)
-        for topic in response.topics
-        for row in topic.partitions
-    }
-
-
 def _code_for_coordinator(response: OffsetCommitResponse) -> int:
     """The first code that is about the coordinator and not about a partition, else NONE."""
-    return next((code for code in _codes(response).values() if code in COORDINATOR_RETRIABLE), ErrorCode.NONE)
+    return next(
+        (code for code in partition_codes(response.topics).values() if code in COORDINATOR_RETRIABLE), ErrorCode.NONE
+    )
 
 
 def _is_retriable(code: ErrorCode | int) -> bool:
