@@ -159,6 +159,7 @@ async def test_both_share_a_group_by_an_assignor_that_they_have() -> None:
             await theirs.stop()
             while len(ours.assignment) < 4:
                 await asyncio.sleep(0.01)
+            assert "owns 4 partitions" in ours.explain()
             polls[1].cancel()
             await asyncio.wait(polls)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import pytest
@@ -31,6 +32,7 @@ class Worker:
         self.events: list[str] = []
         self.at_work = asyncio.Event()
         self.work_s = work_s
+        self.task = asyncio.get_running_loop().create_future()
 
     async def _revoked(self, partitions: Iterable[TopicPartition]) -> None:
         self.events.append("revoked")
@@ -64,6 +66,18 @@ def play(scene: Any, **options: Any) -> None:
         loop.run(run())
 
 
+@asynccontextmanager
+async def at_work(brokers: FakeCluster, **options: Any) -> AsyncIterator[tuple[Worker, asyncio.Task[None]]]:
+    """A worker that has its first record in hand; its task is cancelled if it has not ended by then."""
+    worker = Worker(brokers, **options)
+    async with worker.member:
+        task = asyncio.create_task(worker.work())
+        await worker.at_work.wait()
+        yield worker, task
+    task.cancel()
+    await asyncio.wait([task])
+
+
 def now() -> float:
     """The time of the loop."""
     return asyncio.get_running_loop().time()
@@ -72,10 +86,7 @@ def now() -> float:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_close_waits_for_the_record_in_work(protocol: str) -> None:
     async def scene(brokers: FakeCluster) -> None:
-        worker = Worker(brokers, group_protocol=protocol)
-        async with worker.member:
-            task = asyncio.create_task(worker.work())
-            await worker.at_work.wait()
+        async with at_work(brokers, group_protocol=protocol) as (worker, task):
             await worker.close()
             await task
         assert worker.events == ["done 0", "loop ended", "revoked", "closed"]
@@ -86,42 +97,29 @@ def test_close_waits_for_the_record_in_work(protocol: str) -> None:
 
 def test_close_waits_for_half_of_its_time() -> None:
     async def scene(brokers: FakeCluster) -> None:
-        worker = Worker(brokers, work_s=100.0)
-        async with worker.member:
-            task = asyncio.create_task(worker.work())
-            await worker.at_work.wait()
+        async with at_work(brokers, work_s=100.0) as (worker, _):
             began = now()
             await worker.close(20.0)
             assert 10.0 <= now() - began < 11.0
             assert worker.events == ["revoked", "closed"]
             assert committed(brokers).get(P0, 0) == 0
-            task.cancel()
-            await asyncio.wait([task])
 
     play(scene)
 
 
 def test_the_time_to_close_is_a_setting() -> None:
     async def scene(brokers: FakeCluster) -> None:
-        worker = Worker(brokers, work_s=100.0, close_timeout_ms=8000)
-        async with worker.member:
-            task = asyncio.create_task(worker.work())
-            await worker.at_work.wait()
+        async with at_work(brokers, work_s=100.0, close_timeout_ms=8000) as (worker, _):
             began = now()
             await worker.close()
             assert 4.0 <= now() - began < 5.0
-            task.cancel()
-            await asyncio.wait([task])
 
     play(scene)
 
 
 def test_a_member_stays_in_its_group_while_close_waits() -> None:
     async def scene(brokers: FakeCluster) -> None:
-        worker = Worker(brokers, work_s=12.0)
-        async with worker.member:
-            task = asyncio.create_task(worker.work())
-            await worker.at_work.wait()
+        async with at_work(brokers, work_s=12.0) as (worker, task):
             heartbeats = len(brokers.seen_of(HeartbeatRequest))
             closing = asyncio.create_task(worker.close())
             await asyncio.sleep(10.0)
@@ -136,16 +134,12 @@ def test_a_member_stays_in_its_group_while_close_waits() -> None:
 
 def test_a_second_close_waits_for_the_first() -> None:
     async def scene(brokers: FakeCluster) -> None:
-        worker = Worker(brokers)
-        async with worker.member:
-            task = asyncio.create_task(worker.work())
-            await worker.at_work.wait()
+        async with at_work(brokers) as (worker, _):
             closing = asyncio.create_task(worker.close())
             await asyncio.sleep(0)
         worker.events.append("block left")
         assert worker.events[-4:] == ["loop ended", "revoked", "closed", "block left"]
         await closing
-        await task
 
     play(scene)
 
@@ -237,6 +231,7 @@ async def test_a_member_that_was_never_started_is_closed() -> None:
         member = new_member(brokers)
         await member.close()
         await member.close()
+        assert member.health().state == "closed"
 
 
 def test_a_member_that_is_closed_while_it_starts_is_closed() -> None:

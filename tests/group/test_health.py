@@ -11,6 +11,7 @@ import pytest
 from aioprod import Producer
 from aioprod.errors import BrokerError, ErrorCode
 from aioprod.group import Member
+from aioprod.group.meters import MemberMetrics
 from aioprod.messages import FetchRequest, HeartbeatRequest, JoinGroupRequest
 from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop
@@ -139,8 +140,6 @@ def test_lag_by_topic_and_partition() -> None:
 
 
 def test_the_lags_of_many_partitions_share_a_point() -> None:
-    from aioprod.group.meters import MemberMetrics
-
     metrics = MemberMetrics()
     metrics.observe_lag(lambda: {TopicPartition("t", index): index for index in range(1003)})
     (family,) = [family for family in metrics.families() if family.name == "records_lag"]

@@ -13,21 +13,13 @@ from unittest import mock
 
 import pytest
 
-from aioprod.errors import AioprodError, ErrorCode
+from aioprod.errors import AioprodError
 from aioprod.group import Member
-from aioprod.messages import (
-    ConsumerGroupHeartbeatRequest,
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.log import FakePartition
 from aioprod.testing.simulation import SimulatedLoop
 from aioprod.types import TopicPartition
+from tests.support.group_faults import break_something
 from tests.support.sessions import keep_loop_time
 from tests.support.stored_batches import fill
 
@@ -44,15 +36,6 @@ SUBSCRIPTIONS: Final = (["t"], ["later"], ["t", "later"])
 PARTITIONS, RECORDS, EVENTS = 7, 20, 30
 STABLE_WITHIN_S: Final = 120.0
 """Simulated seconds after the last fault in which the group has to be stable."""
-REQUESTS = (
-    ConsumerGroupHeartbeatRequest,
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
 
 
 class Reading:
@@ -202,21 +185,7 @@ class Play:
 
     async def break_something(self) -> None:
         """Something that brokers do."""
-        random, cluster = self.random, self.cluster
-        what = random.choice(["move", "kill", "restart", "drop", "drop", "error"])
-        up = sorted(cluster.state.nodes)
-        if what == "move":
-            cluster.move_coordinator("g", random.choice(up))
-        elif what == "kill" and len(up) > 1:
-            cluster.state.coordinators.clear()
-            await cluster.kill(random.choice(up))
-        elif what == "restart":
-            await cluster.restart(random.choice(sorted(cluster.brokers)))
-        elif what == "drop":
-            cluster.fault(random.choice(REQUESTS), drop=random.choice(["before", "after"]), times=random.randint(1, 3))
-        else:
-            errors = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
-            cluster.fault(random.choice(REQUESTS), error=random.choice(errors), times=random.randint(1, 3))
+        await break_something(self.cluster, self.random)
 
     @property
     def ends(self) -> dict[TopicPartition, int]:

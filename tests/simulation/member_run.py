@@ -8,7 +8,6 @@ sent in a transaction is there once.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import uuid
 from collections import Counter
@@ -19,45 +18,24 @@ from typing import Any, Final
 from unittest import mock
 
 from aioprod import Producer
-from aioprod.errors import AioprodError, BrokerConnectionError, ErrorCode
+from aioprod.errors import AioprodError, BrokerConnectionError
 from aioprod.group import DeadLetters, Member, Retry
 from aioprod.group.work.marks import decoded
-from aioprod.messages import (
-    ConsumerGroupHeartbeatRequest,
-    EndTxnRequest,
-    FetchRequest,
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    ProduceRequest,
-    SyncGroupRequest,
-    TxnOffsetCommitRequest,
-)
+from aioprod.messages import EndTxnRequest, FetchRequest, ProduceRequest, TxnOffsetCommitRequest
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.log import Isolation
 from aioprod.testing.simulation import SimulatedLoop, start, start_member
 from aioprod.types import ConsumedRecord, TopicPartition
+from aioprod.wire.schema import AnyRequest
 from tests.simulation.member_plan import MemberPlan
 from tests.simulation.run import Result
+from tests.support.group_faults import GROUP_REQUESTS, break_something
 from tests.support.stored_batches import store, stored_batch
 
 __all__ = ["run_member_seed"]
 
-_REQUESTS: Final = (
-    ConsumerGroupHeartbeatRequest,
-    EndTxnRequest,
-    FetchRequest,
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    ProduceRequest,
-    SyncGroupRequest,
-    TxnOffsetCommitRequest,
-)
+_OF_COORDINATORS: Final[tuple[type[AnyRequest], ...]] = (*GROUP_REQUESTS, TxnOffsetCommitRequest)
+_OTHERS: Final[tuple[type[AnyRequest], ...]] = (EndTxnRequest, FetchRequest, ProduceRequest)
 _TOGETHER_S: Final = 3600.0
 """Simulated seconds after the last fault in which all has to be finished."""
 
@@ -350,26 +328,4 @@ class Play:
 
     async def _break(self) -> None:
         """Something that brokers do."""
-        random, cluster = self.random, self.cluster
-        what = random.choice(["move", "kill", "restart", "drop", "drop", "error"])
-        self._count(what)
-        up = sorted(cluster.state.nodes)
-        if what == "move":
-            cluster.move_coordinator("g", random.choice(up))
-        elif what == "kill" and len(up) > 1:
-            with contextlib.suppress(KeyError):
-                await cluster.kill(random.choice(up))
-        elif what == "restart":
-            await cluster.restart(random.choice(sorted(cluster.brokers)))
-        elif what == "drop":
-            cluster.fault(random.choice(_REQUESTS), drop=random.choice(["before", "after"]), times=random.randint(1, 3))
-        else:
-            errors = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
-            kinds = (
-                HeartbeatRequest,
-                JoinGroupRequest,
-                OffsetCommitRequest,
-                OffsetFetchRequest,
-                TxnOffsetCommitRequest,
-            )
-            cluster.fault(random.choice(kinds), error=random.choice(errors), times=random.randint(1, 3))
+        self._count(await break_something(self.cluster, self.random, _OF_COORDINATORS, _OTHERS))
