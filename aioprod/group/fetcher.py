@@ -81,7 +81,7 @@ class Fetcher:
         self._is_interrupted = False
         self._gathers_as_stored = False
         self._are_stored = self.is_plain
-        """Whether records are returned as they are stored: wanted so, or without deserializers."""
+        """Whether records are returned as they are stored: by the call, or for lack of deserializers."""
         self._list_timer = ListTimer(session)
         self._known_version = -1
         self._slice_end = -math.inf

@@ -24,7 +24,7 @@ class LogEnds:
         self._session = session
         self._old_s = fetch_wait_s + _OLD_S
         self._ends: dict[TopicPartition, tuple[int, int]] = {}
-        """The end of each log, and the id of the broker that has said so."""
+        """The end of each log, and the id of the broker that reported it."""
         self._answers: dict[int, float] = {}
         """When each broker answered last."""
 
