@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from aioprod import Producer, TopicPartition
-from aioprod.admin import Admin, OffsetChange
+from aioprod.admin import Admin, GroupDescription, OffsetChange
 from aioprod.errors import (
     BrokerError,
     ErrorCode,
@@ -99,6 +99,7 @@ async def test_the_cluster_and_its_groups(kafka_cluster: KafkaCluster, unused_to
             async with asyncio.timeout(60):
                 await anext(member)
             await member.commit()
+            await stable_group(admin, group)
             (known,) = [one for one in await admin.groups() if one.group_id == group]
             assert known[1:] == ("Stable", "classic", "consumer")
         tp = TopicPartition(unused_topic, 0)
@@ -195,6 +196,14 @@ async def test_offsets_are_reset_and_deleted(
         assert group not in [one.group_id for one in await admin.groups()]
 
 
+async def stable_group(admin: Admin, group_id: str) -> GroupDescription:
+    """The group once it is stable: a coordinator may assign again when it hears of a new topic."""
+    async with asyncio.timeout(60):
+        while (group := (await admin.describe_groups([group_id]))[group_id]).state != "Stable":
+            await asyncio.sleep(0.05)
+    return group
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_the_members_of_a_group(
     kafka_cluster: KafkaCluster, unused_topic: str, protocol: Literal["classic", "consumer"]
@@ -212,7 +221,7 @@ async def test_the_members_of_a_group(
             on_assigned=lambda partitions: assigned.set(),
         ):
             await asyncio.wait_for(assigned.wait(), 60)
-            group = (await admin.describe_groups([group_id]))[group_id]
+            group = await stable_group(admin, group_id)
         assert (group.state, group.type, group.protocol_type) == ("Stable", protocol, "consumer")
         (member,) = group.members
         assert member.client_id == "worker"
