@@ -65,6 +65,30 @@ async def commit_with_a_transaction(lab: Lab) -> None:
 
 
 @scenario
+async def commit_during_a_transaction(lab: Lab) -> None:
+    """Of a plain commit and that of a transaction, the one that came later counts, not the one that ended later."""
+    topic, group, (name, producer) = await lab.topic(), lab.new_name("group"), await lab.new_producer()
+    assert await lab.add_offsets(name, producer, group) == NONE
+    assert await lab.commit_in(name, producer, group, topic, 7) == NONE
+    assert await lab.commit(group, topic, 3) == NONE
+    assert await lab.committed(group, topic) == (NONE, 3)
+    assert (await lab.end(name, producer, commits=True)).error == NONE
+    assert await lab.committed_at_last(group, topic) == 3
+
+
+@scenario
+async def commits_before_and_during_a_transaction(lab: Lab) -> None:
+    """A transaction that commits once more after a plain commit is the later one."""
+    topic, group, (name, producer) = await lab.topic(), lab.new_name("group"), await lab.new_producer()
+    assert await lab.add_offsets(name, producer, group) == NONE
+    assert await lab.commit_in(name, producer, group, topic, 7) == NONE
+    assert await lab.commit(group, topic, 3) == NONE
+    assert await lab.commit_in(name, producer, group, topic, 8) == NONE
+    assert (await lab.end(name, producer, commits=True)).error == NONE
+    assert await lab.committed_at_last(group, topic) == 8
+
+
+@scenario
 async def abort_with_a_transaction(lab: Lab) -> None:
     """The offset stays what it was."""
     topic, group, (name, producer) = await lab.topic(), lab.new_name("group"), await lab.new_producer()

@@ -84,7 +84,10 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
         or call.misdirected(group_id)
         or call.state.groups.commit_error(group_id, committer)
     )
-    offsets = {} if error else call.state.groups[group_id].offsets
+
+    def store(tp: TopicPartition, committed: Committed) -> None:
+        call.state.groups[group_id].commit(tp, committed)
+
     topics = []
     for sent in request.topics:
         topic = call.state.topics.find(sent.name, sent.topic_id, by_id=call.version >= _COMMIT_BY_ID)
@@ -94,7 +97,7 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
         name = topic.name if topic else sent.name
         rows = [
             OffsetCommitResponsePartition(
-                partition_index=row.partition_index, error_code=_commit(call, name, row, error, unknown, offsets)
+                partition_index=row.partition_index, error_code=_commit(call, name, row, error, unknown, store)
             )
             for row in sent.partitions
         ]
@@ -115,13 +118,18 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetC
         or _add_or_verify(call, request)
         or call.state.groups.commit_error(group_id, committer)
     )
-    offsets = {} if error else call.state.groups[group_id].pending.setdefault(request.producer_id, {})
+    if not error:
+        call.state.groups[group_id].pending.setdefault(request.producer_id, {})
+
+    def store(tp: TopicPartition, committed: Committed) -> None:
+        call.state.groups[group_id].commit_in_transaction(request.producer_id, tp, committed)
+
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = []
     for sent in request.topics:
         rows = [
             TxnOffsetCommitResponsePartition(
-                partition_index=row.partition_index, error_code=_commit(call, sent.name, row, error, unknown, offsets)
+                partition_index=row.partition_index, error_code=_commit(call, sent.name, row, error, unknown, store)
             )
             for row in sent.partitions
         ]
@@ -150,9 +158,9 @@ def _commit(
     row: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     error: ErrorCode,
     unknown: ErrorCode,
-    offsets: dict[TopicPartition, Committed],
+    store: Callable[[TopicPartition, Committed], None],
 ) -> ErrorCode:
-    """Store one offset in `offsets` unless there is an error, which is returned; `error` is that of the whole group."""
+    """Store one offset by `store` unless there is an error, which is returned; `error` is that of the whole group."""
     tp = TopicPartition(name, row.partition_index)
     if error in DENIAL_CODES.values():
         return error
@@ -164,7 +172,7 @@ def _commit(
         error = ErrorCode.OFFSET_METADATA_TOO_LARGE
     injected = call.fault.error_for(tp)
     if error == ErrorCode.NONE and (injected == ErrorCode.NONE or call.fault.apply):
-        offsets[tp] = Committed(row.committed_offset, row.committed_leader_epoch, row.committed_metadata)
+        store(tp, Committed(row.committed_offset, row.committed_leader_epoch, row.committed_metadata))
     return injected or error
 
 

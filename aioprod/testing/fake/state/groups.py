@@ -56,6 +56,8 @@ class FakeGroup:
     members: set[str] = field(default_factory=set)
     offsets: dict[TopicPartition, Committed] = field(default_factory=dict)
     pending: dict[int, dict[TopicPartition, Committed]] = field(default_factory=dict)
+    overtaken: set[tuple[int, TopicPartition]] = field(default_factory=set)
+    """Pending offsets, by producer id, after which a plain commit has come: the later one counts."""
     membership: ClassicGroup | ConsumerGroup | None = None
     coordinator: int | None = None
 
@@ -106,11 +108,22 @@ class FakeGroup:
         """Whether an open transaction has an offset for the partition."""
         return any(tp in offsets for offsets in self.pending.values())
 
+    def commit(self, tp: TopicPartition, committed: Committed) -> None:
+        """Commit an offset without a transaction."""
+        self.offsets[tp] = committed
+        self.overtaken.update((producer_id, tp) for producer_id, offsets in self.pending.items() if tp in offsets)
+
+    def commit_in_transaction(self, producer_id: int, tp: TopicPartition, committed: Committed) -> None:
+        """Keep an offset until the producer's transaction ends."""
+        self.pending[producer_id][tp] = committed
+        self.overtaken.discard((producer_id, tp))
+
     def end_transaction(self, producer_id: int, *, commits: bool) -> None:
-        """Commit the offsets of a producer's transaction, or drop them."""
-        offsets = self.pending.pop(producer_id, {})
-        if commits:
-            self.offsets.update(offsets)
+        """Commit the offsets of a producer's transaction, but for those that were overtaken, or drop them."""
+        for tp, committed in self.pending.pop(producer_id, {}).items():
+            if commits and (producer_id, tp) not in self.overtaken:
+                self.offsets[tp] = committed
+            self.overtaken.discard((producer_id, tp))
 
 
 class Groups(dict[str, FakeGroup]):
