@@ -14,10 +14,11 @@ import pytest
 from aioprod import Producer
 from aioprod.errors import AioprodError, ConfigError, ErrorCode, SerializationError, UsageError
 from aioprod.group import DeadLetters, Member, Retry
-from aioprod.group.work.marks import decoded
+from aioprod.group.work.marks import BITS_MAX, GAPS_MAX, decoded
 from aioprod.messages import HeartbeatRequest, OffsetCommitRequest, TxnOffsetCommitRequest
 from aioprod.records.parser import ParsedRecord
 from aioprod.testing import FakeCluster
+from aioprod.testing.fake.state.groups import METADATA_MAX
 from aioprod.testing.simulation import SimulatedLoop
 from aioprod.types import ConsumedRecord, TopicPartition
 from tests.support.sessions import keep_loop_time
@@ -235,6 +236,34 @@ def test_memory_is_bounded_by_bytes() -> None:
             await until(lambda: len(kitchen.done) == 300)
         assert 400_000 < max(held) <= 500_000 + 10_010
         assert kitchen.of_key[b"hot"] == sorted(kitchen.of_key[b"hot"])
+
+    play(scene)
+
+
+def test_no_record_starts_whose_mark_would_not_fit_into_a_commit() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        count = BITS_MAX + 2000
+        waiting = GAPS_MAX + 1
+        startable = BITS_MAX - waiting + 1
+        await fill(brokers, count, key=lambda number: b"slow" if number < waiting else None)
+        slow = asyncio.Event()
+        begun: list[int] = []
+
+        async def cook(record: ConsumedRecord) -> None:
+            begun.append(record.offset)
+            if record.offset == 0:
+                await slow.wait()
+
+        async with working(brokers, cook, concurrency=100):
+            await until(lambda: len(begun) == startable)
+            await asyncio.sleep(60.0)
+            assert len(begun) == startable
+            assert max(begun) == BITS_MAX - 1
+            assert committed(brokers)[0] == 0
+            assert len(brokers.state.groups["g"].offsets[P0].metadata or "") <= METADATA_MAX
+            slow.set()
+            await until(lambda: committed(brokers)[0] == count)
+        assert sorted(begun) == list(range(count))
 
     play(scene)
 

@@ -21,7 +21,13 @@ from aioprod import Producer
 from aioprod.errors import AioprodError, BrokerConnectionError
 from aioprod.group import DeadLetters, Member, Retry
 from aioprod.group.work.marks import decoded
-from aioprod.messages import EndTxnRequest, FetchRequest, ProduceRequest, TxnOffsetCommitRequest
+from aioprod.messages import (
+    EndTxnRequest,
+    FetchRequest,
+    OffsetCommitRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.log import Isolation
 from aioprod.testing.simulation import SimulatedLoop, start, start_member
@@ -267,7 +273,7 @@ class Play:
         self._fill_up()
         for _ in range(self.plan.events):
             await asyncio.sleep(random.random() * 3)
-            await random.choice([self._enter, self._leave, self._crash, *[self._break] * 3])()
+            await random.choice([self._enter, self._leave, self._crash, self._delay, *[self._break] * 3])()
             self._restart_ended()
         self.cluster.end_faults()
         for node_id in self.cluster.brokers:
@@ -325,6 +331,12 @@ class Play:
         if self.workers:
             self._count("member crashes")
             await self.workers.pop(self.random.choice(sorted(self.workers))).crash()
+
+    async def _delay(self) -> None:
+        """A coordinator takes long to commit offsets, or to end transactions: other commits may come between."""
+        kind = self.random.choice([EndTxnRequest, EndTxnRequest, OffsetCommitRequest, TxnOffsetCommitRequest])
+        self.cluster.fault(kind, delay_s=self.random.random() * 4, times=self.random.randint(1, 5))
+        self._count("delay")
 
     async def _break(self) -> None:
         """Something that brokers do."""

@@ -221,6 +221,12 @@ _ALL = (
         "",
     ),
     Mutation(
+        "a commit does not wait for the transaction of a letter",
+        "aioprod.group.work.commits",
+        "                if progress is not self._in_transaction\n",
+        "",
+    ),
+    Mutation(
         "handlers of lost partitions go on",
         "aioprod.group.work.work",
         "                del self._running[job]\n                task.cancel()\n",

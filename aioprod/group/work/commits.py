@@ -41,6 +41,8 @@ class WorkCommits:
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._unknown: set[TopicPartition] = set()
         """Partitions of which a transaction may have committed offsets: another commit could take them back."""
+        self._cut_off: set[TopicPartition] = set()
+        """Partitions whose last commit was not acknowledged: brokers may still get it."""
         self._in_transaction: Progress | None = None
         """Of the partition whose offsets the transaction that is under way commits."""
         self._one_commit = asyncio.Lock()
@@ -49,18 +51,23 @@ class WorkCommits:
     async def commit(self, partitions: Collection[TopicPartition] | None = None) -> None:
         """Commit what is finished, of some partitions or of all; raises what `commit_offsets` raises."""
         async with self._one_commit:
-            offsets = {
-                tp: offset
-                for tp, progress in self.progress.items()
-                if (partitions is None or tp in partitions) and tp not in self._unknown
-                if progress is not self._in_transaction
-                if (offset := progress.to_commit()) != self._committed.get(tp)
-            }
-            metadata = self._membership.metadata
-            if offsets and metadata.generation_id >= 0:
-                deadline = self._session.clock() + self._session.timeout_s
-                await self._assignment.commit(metadata, offsets, deadline)
-                self._committed |= offsets
+            await self._commit(partitions)
+
+    async def _commit(self, partitions: Collection[TopicPartition] | None) -> None:
+        offsets = {
+            tp: offset
+            for tp, progress in self.progress.items()
+            if (partitions is None or tp in partitions) and tp not in self._unknown
+            if progress is not self._in_transaction
+            if (offset := progress.to_commit()) != self._committed.get(tp)
+        }
+        metadata = self._membership.metadata
+        if offsets and metadata.generation_id >= 0:
+            deadline = self._session.clock() + self._session.timeout_s
+            self._cut_off.update(offsets)
+            await self._assignment.commit(metadata, offsets, deadline)
+            self._cut_off.difference_update(offsets)
+            self._committed |= offsets
 
     async def commit_or_log(self, partitions: Collection[TopicPartition] | None = None) -> None:
         """As `commit`; an error is logged."""
@@ -81,6 +88,7 @@ class WorkCommits:
         """
         async with self._one_transaction:
             async with self._one_commit:
+                await self._repeat_cut_off(job.tp)
                 self._in_transaction = job.progress
             offsets = {job.tp: job.progress.to_commit(job.record.offset)} if self._has(job) else {}
             try:
@@ -96,6 +104,18 @@ class WorkCommits:
                 self._committed |= offsets
                 self._assignment.has_committed(offsets)
 
+    async def _repeat_cut_off(self, tp: TopicPartition) -> None:
+        """Have the last commit acknowledged: if it came after the offsets of a transaction, it would take them back."""
+        if tp not in self._cut_off:
+            return
+        try:
+            await self._commit([tp])
+        except AioprodError as error:
+            if not error.may_be_stored:
+                raise
+            text = f"The last commit of {tp.topic}-{tp.partition} was cut off, and can't be repeated: {error}"
+            raise AioprodError(text) from error
+
     def _has(self, job: Job) -> bool:
         """Whether the member still works on what the record belongs to."""
         return self.progress.get(job.tp) is job.progress
@@ -109,3 +129,4 @@ class WorkCommits:
             del self.progress[tp]
             self._committed.pop(tp, None)
             self._unknown.discard(tp)
+            self._cut_off.discard(tp)

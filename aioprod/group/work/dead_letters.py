@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from aioprod._short_reprs import printable
 from aioprod.calls.session import check_topic_name
-from aioprod.errors import ConfigError
+from aioprod.errors import ConfigError, ProducerClosedError, TransactionAbortedError, UsageError
 from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["DeadLetters", "LetterProducer"]
@@ -40,9 +40,19 @@ class LetterProducer(Protocol):
 
     def transaction(self) -> AbstractAsyncContextManager[None]: ...
 
+    async def commit_transaction(self) -> None: ...
+
+    async def abort_transaction(self) -> None: ...
+
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: GroupMetadata
     ) -> None: ...
+
+
+@dataclass(slots=True)
+class _LastTransaction:
+    may_continue: bool = False
+    """Whether its block was left early: a commit that was cancelled or has timed out continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,7 @@ class DeadLetters:
 
     topic: str
     producer: LetterProducer
+    _last: _LastTransaction = field(default_factory=_LastTransaction, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_topic_name(self.topic)
@@ -68,6 +79,27 @@ class DeadLetters:
     def is_transactional(self) -> bool:
         """Whether letter and offset are one transaction."""
         return self.producer.config.transactional_id is not None
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A transaction of the producer, which begins when the last one has ended; raises what the producer raises."""
+        if self._last.may_continue:
+            await self._await_last()
+        self._last.may_continue = True
+        async with self.producer.transaction():
+            yield
+        self._last.may_continue = False
+
+    async def _await_last(self) -> None:
+        try:
+            await self.producer.commit_transaction()
+        except TransactionAbortedError:
+            await self.producer.abort_transaction()
+        except ProducerClosedError:
+            raise
+        except UsageError:
+            # It was aborted before its commit.
+            return
 
     async def send(self, record: ConsumedRecord, group_id: str, attempts: int, error: BaseException) -> None:
         """Send the letter of a record, and wait until it is acknowledged; raises what `Producer.send` raises."""

@@ -68,6 +68,6 @@ class LetterSender:
         if not letters.is_transactional:
             await letters.send(job.record, self._group_id, job.failures, error)
             return
-        async with self._commits.transaction_of(job) as offsets, letters.producer.transaction():
+        async with self._commits.transaction_of(job) as offsets, letters.transaction():
             await letters.send(job.record, self._group_id, job.failures, error)
             await letters.producer.send_offsets_to_transaction(offsets, self._membership.metadata)
