@@ -42,6 +42,12 @@ __all__ = ["run_member_seed"]
 
 _OF_COORDINATORS: Final[tuple[type[AnyRequest], ...]] = (*GROUP_REQUESTS, TxnOffsetCommitRequest)
 _OTHERS: Final[tuple[type[AnyRequest], ...]] = (EndTxnRequest, FetchRequest, ProduceRequest)
+_SLOW: Final[tuple[type[AnyRequest], ...]] = (
+    EndTxnRequest,
+    EndTxnRequest,
+    OffsetCommitRequest,
+    TxnOffsetCommitRequest,
+)
 _TOGETHER_S: Final = 3600.0
 """Simulated seconds after the last fault in which all has to be finished."""
 
@@ -334,7 +340,7 @@ class Play:
 
     async def _delay(self) -> None:
         """A coordinator takes long to commit offsets, or to end transactions: other commits may come between."""
-        kind = self.random.choice([EndTxnRequest, EndTxnRequest, OffsetCommitRequest, TxnOffsetCommitRequest])
+        kind: type[AnyRequest] = self.random.choice(_SLOW)
         self.cluster.fault(kind, delay_s=self.random.random() * 4, times=self.random.randint(1, 5))
         self._count("delay")
 
