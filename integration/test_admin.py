@@ -46,7 +46,11 @@ async def test_the_life_of_a_topic(kafka_cluster: KafkaCluster, unused_topic: st
         with pytest.raises(UnknownTopicError):
             await admin.delete_topic(unused_topic)
         with pytest.raises(UnknownTopicError):
-            await admin.partitions(unused_topic)
+            # A broker may hear of it later than the controller.
+            async with asyncio.timeout(60):
+                while True:
+                    await admin.partitions(unused_topic)
+                    await asyncio.sleep(0.05)
 
 
 async def test_what_brokers_refuse(kafka_cluster: KafkaCluster, unused_topic: str) -> None:
