@@ -84,6 +84,10 @@ class RunningWork(Protocol):
         """Commit what is finished."""
         ...
 
+    def begin_again(self, tp: TopicPartition) -> None:
+        """The partition has another log now: commit nothing of what was handled before."""
+        ...
+
     def limit_drain(self, timeout_s: float) -> None:
         """The member is closed within this time."""
         ...
@@ -135,6 +139,7 @@ class AssignmentState:
         # Partitions whose callback is running, with the positions that it may commit.
         self._revoking: frozenset[TopicPartition] = frozenset()
         self._revoking_positions: dict[TopicPartition, int] = {}
+        fetcher.observe_resets(self._begin_again)
 
     # --- rebalances
 
@@ -215,6 +220,15 @@ class AssignmentState:
         self._unknown.difference_update(offsets)
         self._unfinished.forget(offsets)
         self._fetcher.add(offsets)
+
+    def _begin_again(self, tp: TopicPartition) -> None:
+        """The log does not have the position, or is another one: nothing of what is known about its offsets holds."""
+        self._last_commits.pop(tp, None)
+        self._committed.pop(tp, None)
+        self._unknown.discard(tp)
+        self._unfinished.forget([tp])
+        if self._work is not None:
+            self._work.begin_again(tp)
 
     def skip(self, tp: TopicPartition, offset: int) -> None:
         """The records of a `readable` partition before this offset are finished: continue there, or further on."""

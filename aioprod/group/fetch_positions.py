@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from aioprod.calls.leaders import PendingPartition
 from aioprod.calls.session import Session
@@ -32,6 +32,7 @@ class FetchPositions:
         self._lookups: dict[TopicPartition, Lookup] = {}
         self._lookup_task: asyncio.Task[None] | None = None
         self._lookup_error: AioprodError | None = None
+        self._observers: list[Callable[[TopicPartition], object]] = []
 
     def __iter__(self) -> Iterator[Position]:
         return iter([one for tp, one in self._positions.items() if tp not in self._paused])
@@ -72,9 +73,15 @@ class FetchPositions:
         else:
             self._start(Position(tp=tp, offset=offset, end=ENDLESS))
 
+    def observe_resets(self, observer: Callable[[TopicPartition], object]) -> None:
+        """Call this with each partition that is reset."""
+        self._observers.append(observer)
+
     def reset(self, one: Position, timestamp: int) -> None:
         """Look up where to read the partition from on, in place of this position; not before its next try is due."""
         self.remove(one.tp)
+        for observer in self._observers:
+            observer(one.tp)
         self._look_up(
             Lookup(
                 one.tp,

@@ -100,6 +100,12 @@ class WorkCommits:
         """Whether the member still works on what the record belongs to."""
         return self.progress.get(job.tp) is job.progress
 
+    def begin_again(self, tp: TopicPartition) -> None:
+        """The partition has another log now: what is finished of the one before is not committed any more."""
+        self.progress.pop(tp, None)
+        self._committed.pop(tp, None)
+        self._unknown.discard(tp)
+
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """The work on these partitions has ended: what is not finished is read again."""
         some = [tp for tp in partitions if tp in self.progress]

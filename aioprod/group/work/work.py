@@ -264,6 +264,10 @@ class Work:
             self._commits.forget(partitions)
             self._start()
 
+    def begin_again(self, tp: TopicPartition) -> None:
+        """The partition has another log now. The records of the one before are still handled."""
+        self._commits.begin_again(tp)
+
     def limit_drain(self, timeout_s: float) -> None:
         """The member is closed within this time: a third is for handlers, and another one for those that ignore it."""
         self._drain_s = min(self._drain_s, timeout_s / 3)
