@@ -6,14 +6,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
 from aioprod import Producer
-from aioprod.errors import AioprodError, ErrorCode, RequestTimedOutError
+from aioprod.errors import AioprodError, ErrorCode, RejectedError, RequestTimedOutError
 from aioprod.group import DeadLetters, Retry
-from aioprod.messages import HeartbeatRequest
+from aioprod.messages import HeartbeatRequest, ProduceRequest
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.group.test_work import Kitchen, committed, fill, new_member, now, play, until, working
@@ -339,5 +340,43 @@ def test_a_partition_that_the_user_pauses_stays_paused() -> None:
             assert len(kitchen.done) <= at + 32
             member.resume()
             await until(lambda: len(kitchen.done) == 60)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("transactional_id", [None, "letters"])
+@pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_a_letter_that_its_topic_does_not_accept_ends_the_work(code: ErrorCode, transactional_id: str | None) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        brokers.fault(ProduceRequest, partition=TopicPartition("letters", 0), error=code)
+        kitchen = Kitchen()
+        kitchen.failing = {(0, 3): 1}
+        async with Producer(brokers.bootstrap, transactional_id=transactional_id) as producer:
+            async with working(brokers, kitchen.cook, dead_letters=DeadLetters("letters", producer)) as (_, task):
+                with pytest.raises(RejectedError, match=code.name):
+                    await asyncio.wait_for(task, 100.0)
+        assert committed(brokers) == (3, set())
+
+    play(scene)
+
+
+def test_handlers_of_any_make() -> None:
+    class Cook:
+        async def __call__(self, record: ConsumedRecord) -> None:
+            done.append(record.offset)
+
+    class Baker(Cook):
+        pass
+
+    done: list[int] = []
+
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 1)
+        for handler in (Cook(), Baker(), partial(Cook()), partial(partial(Baker.__call__, Baker()))):
+            brokers.state.groups.pop("g", None)
+            async with working(brokers, handler):
+                await until(lambda: bool(done))
+            done.clear()
 
     play(scene)
