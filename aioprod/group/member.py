@@ -34,6 +34,7 @@ from aioprod.group.validation import (
 from aioprod.group.work.dead_letters import DeadLetters
 from aioprod.group.work.plan import Handler, Order, checked_plan
 from aioprod.group.work.retry import Retry
+from aioprod.group.work.work import Work
 from aioprod.reader.arrow_rows import ARROW_ROWS, check_arrow
 from aioprod.reader.fetching import answer_size_max
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
@@ -283,10 +284,10 @@ class Member(StateCalls, ForeignCallHints):
     def _next_arrow(self, max_records: int, max_wait_s: float) -> Coroutine[Any, Any, pa.RecordBatch]:
         return self._poll(lambda: self._fetcher.next_arrow(max_records, max_wait_s))
 
-    async def _poll(self, fetch: Callable[[], Awaitable[ReturnT | None]]) -> ReturnT:
-        """Return what the fetcher has, and let rebalances happen before that."""
+    async def _poll(self, fetch: Callable[[], Awaitable[ReturnT | None]], work: Work | None = None) -> ReturnT:
+        """Return what the fetcher has, and let rebalances happen before that; `work` is the one that polls."""
         gate = self._gate
-        self._check_can_poll()
+        self._check_can_poll(work)
         gate.begin_poll()
         found: ReturnT | None = None
         try:
@@ -306,7 +307,7 @@ class Member(StateCalls, ForeignCallHints):
         finally:
             gate.end_poll(has_record=found is not None)
 
-    def _check_can_poll(self) -> None:
+    def _check_can_poll(self, work: Work | None) -> None:
         if self._parts is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
         self._session.check_loop()
@@ -314,6 +315,8 @@ class Member(StateCalls, ForeignCallHints):
             raise UsageError("A callback of this member can't wait for its records.")
         if self._gate.is_polling:
             raise UsageError("Another task waits for a record of this member: one at a time.")
+        if self._parts.assignment.work is not work:
+            raise UsageError("work() runs, and gives the records to its handler: end it before you iterate the member.")
 
     def _note_poll(self) -> None:
         now = self._session.clock()
@@ -384,10 +387,10 @@ class Member(StateCalls, ForeignCallHints):
             handler, concurrency, order, retry, dead_letters, drain_s, buffer_bytes, topics=topics, pattern=pattern
         )
         if parts.assignment.work is None:
-            self._check_can_poll()
+            self._check_can_poll(None)
         work = parts.new_work(plan)
         with parts.assignment.worked_on_by(work):
-            await work.run(self._poll)
+            await work.run(partial(self._poll, work=work))
 
     def subscribe(self, topics: str | Iterable[str] | re.Pattern[str]) -> None:
         """Replace the subscription; raises ConfigError and InvalidTopicError.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
-from aioprod.errors import AioprodError, ErrorCode, RejectedError, RequestTimedOutError
+from aioprod.errors import AioprodError, ErrorCode, RejectedError, RequestTimedOutError, UsageError
 from aioprod.group import DeadLetters, Retry
 from aioprod.messages import HeartbeatRequest, ProduceRequest
 from aioprod.testing import FakeCluster
@@ -352,10 +352,11 @@ def test_a_letter_that_its_topic_does_not_accept_ends_the_work(code: ErrorCode, 
         brokers.fault(ProduceRequest, partition=TopicPartition("letters", 0), error=code)
         kitchen = Kitchen()
         kitchen.failing = {(0, 3): 1}
-        async with Producer(brokers.bootstrap, transactional_id=transactional_id) as producer:
-            async with working(brokers, kitchen.cook, dead_letters=DeadLetters("letters", producer)) as (_, task):
-                with pytest.raises(RejectedError, match=code.name):
-                    await asyncio.wait_for(task, 100.0)
+        producer = Producer(brokers.bootstrap, transactional_id=transactional_id)
+        dead_letters = DeadLetters("letters", producer)
+        async with producer, working(brokers, kitchen.cook, dead_letters=dead_letters) as (_, task):
+            with pytest.raises(RejectedError, match=code.name):
+                await asyncio.wait_for(task, 100.0)
         assert committed(brokers) == (3, set())
 
     play(scene)
@@ -378,5 +379,24 @@ def test_handlers_of_any_make() -> None:
             async with working(brokers, handler):
                 await until(lambda: bool(done))
             done.clear()
+
+    play(scene)
+
+
+def test_the_member_is_not_iterated_while_the_last_handlers_of_work_run() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen = Kitchen(lambda record: 1.0 if record.offset == 3 else 5.0)
+        kitchen.failing = {(0, 3): 1}
+        async with working(brokers, kitchen.cook) as (member, task):
+            await until(lambda: not kitchen.failing[0, 3])
+            await asyncio.sleep(0.5)
+            await fill(brokers, 10)
+            assert not task.done()
+            with pytest.raises(UsageError, match="work"):
+                await asyncio.wait_for(anext(member), 1.0)
+            with pytest.raises(ValueError, match="no b'3'"):
+                await task
+            assert (await anext(member)).offset == 3
 
     play(scene)
