@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from aioprod.calls.committed_offsets import stable_offsets
 from aioprod.calls.coordinator import Coordinator
@@ -20,6 +20,9 @@ from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["AssignmentState", "Callback", "Callbacks", "RunningWork"]
+
+_REGULAR_TRIES: Final = 5
+"""How often a commit is tried that another one follows: for about two seconds."""
 
 Callback: TypeAlias = Callable[[Iterable[TopicPartition]], Any] | None
 """A function or coroutine function that is called with partitions."""
@@ -254,12 +257,21 @@ class AssignmentState:
         self._last_commits.update(readable)
 
     async def commit(
-        self, metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float
+        self,
+        metadata: GroupMetadata,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        deadline: float,
+        *,
+        is_regular: bool = False,
     ) -> None:
-        """Commit as that member; raises what `commit_offsets` raises."""
+        """Commit as that member; raises what `commit_offsets` raises.
+
+        One that is regular is followed by another one: a topic that was deleted holds it up for seconds only.
+        """
         began = self._session.clock()
         try:
-            await commit_offsets(self._coordinator, metadata, offsets, deadline)
+            tries_max = _REGULAR_TRIES if is_regular else None
+            await commit_offsets(self._coordinator, metadata, offsets, deadline, tries_max=tries_max)
         except AioprodError:
             self._metrics.commit_failed_total.add()
             raise

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from aioprod import Producer
+from aioprod.group import Member
 from aioprod.group.work.marks import Marks, encoded
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.groups import Committed
 from aioprod.types import TopicPartition
-from tests.group.test_work import Bag, Kitchen, committed, fill, new_member, play, until, working
+from tests.group.test_work import Bag, Kitchen, committed, fill, new_member, now, play, until, working
+from tests.support.sessions import keep_loop_time
 
 P0 = TopicPartition("t", 0)
 both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -115,5 +119,47 @@ def test_a_loop_commits_the_position_in_the_successor_where_it_is_that_of_the_de
                 brokers.recreate_topic("t")
                 assert P0 not in brokers.state.groups["g"].offsets
                 await fill(brokers, 3)
+
+    play(scene)
+
+
+@both_protocols
+@pytest.mark.parametrize("is_loop", [False, True])
+def test_a_deleted_topic_holds_up_neither_other_commits_nor_the_end(protocol: Any, is_loop: bool) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        brokers.create_topic("u")
+        async with Producer(brokers.bootstrap) as producer:
+            await producer.send("u", b"0", key=b"of u")
+        kitchen = Kitchen(lambda record: 0.1 if record.topic == "t" else 5.0)
+
+        async def work() -> None:
+            if not is_loop:
+                await member.work(kitchen.cook, concurrency=10, drain_s=1.0)
+            async for record in member:
+                await kitchen.cook(record)
+
+        member = Member(
+            brokers.bootstrap,
+            group_id="g",
+            topics=["t", "u"],
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=1000,
+            group_protocol=protocol,
+            enable_auto_commit=True,
+        )
+        keep_loop_time(member._session, member._reading)
+        async with member:
+            task = asyncio.create_task(work())
+            await until(lambda: kitchen.at_once > 0 and member.positions.get(TopicPartition("u", 0)) == 1)
+            brokers.state.auto_create = False
+            brokers.delete_topic("u")
+            await asyncio.sleep(20.0)
+            began = now()
+            await fill(brokers, 10)
+            await until(lambda: brokers.committed_offset("g", P0) == 20)
+            await member.close()
+            await task
+            assert now() - began < 10.0
 
     play(scene)

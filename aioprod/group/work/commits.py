@@ -59,7 +59,7 @@ class WorkCommits:
             metadata = self._membership.metadata
             if offsets and metadata.generation_id >= 0:
                 deadline = self._session.clock() + self._session.timeout_s
-                await self._assignment.commit(metadata, offsets, deadline)
+                await self._assignment.commit(metadata, offsets, deadline, is_regular=True)
                 self._committed |= offsets
 
     async def commit_or_log(self, partitions: Collection[TopicPartition] | None = None) -> None:
