@@ -163,3 +163,25 @@ def test_a_deleted_topic_holds_up_neither_other_commits_nor_the_end(protocol: An
             assert now() - began < 10.0
 
     play(scene)
+
+
+def test_the_markers_and_aborted_records_behind_the_last_record_are_committed() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        async with Producer(brokers.bootstrap, transactional_id="x") as producer:
+            async with producer.transaction():
+                await producer.send("t", b"0", key=b"a")
+            await producer.begin_transaction()
+            await producer.send("t", b"1", key=b"b")
+            await producer.abort_transaction()
+        member = new_member(brokers, isolation_level="read_committed")
+        kitchen = Kitchen(lambda record: 5.0)
+        async with working(brokers, kitchen.cook, member):
+            await until(lambda: bool(kitchen.begun))
+            await member.commit()
+            assert committed(brokers) == (0, set())
+            await until(lambda: bool(kitchen.done))
+            await member.commit()
+            assert committed(brokers) == (4, set())
+            assert member.lag() == {P0: 0}
+
+    play(scene)

@@ -133,6 +133,20 @@ def test_a_hole_that_is_not_in_the_log_any_more_is_finished() -> None:
     assert progress.to_commit().offset == 9
 
 
+def test_what_is_behind_the_last_record_is_committed_when_it_is_finished() -> None:
+    progress = Progress(0, Marks(9, (0, 4, 7)))
+    progress.receive(0)
+    progress.pass_by(6)
+    assert (progress.low, progress.next) == (0, 6)
+    progress.finish(0)
+    assert progress.low == 7, "the record at 4 is not in the log any more"
+    progress.receive(7)
+    progress.finish(7)
+    assert progress.to_commit() == (9, "")
+    progress.pass_by(12)
+    assert progress.to_commit() == (12, "")
+
+
 def test_no_record_starts_while_marks_would_not_fit() -> None:
     progress = Progress(0, NOTHING)
     for offset in range(3 * BITS_MAX):

@@ -49,6 +49,9 @@ class WorkCommits:
     async def commit(self, partitions: Collection[TopicPartition] | None = None) -> None:
         """Commit what is finished, of some partitions or of all; raises what `commit_offsets` raises."""
         async with self._one_commit:
+            for tp, position in self._assignment.positions.items():
+                if tp in self.progress:
+                    self.progress[tp].pass_by(position)
             offsets = {
                 tp: offset
                 for tp, progress in self.progress.items()
