@@ -79,6 +79,11 @@ class WorkProgress(Protocol):
 class RunningWork(Protocol):
     """A call of `Member.work` that runs."""
 
+    @property
+    def is_in_handler(self) -> bool:
+        """Whether the current task is a handler."""
+        ...
+
     async def revoke(self, partitions: Collection[TopicPartition], *, is_lost: bool) -> None:
         """End the work on these partitions, and commit what is finished unless they are lost."""
         ...

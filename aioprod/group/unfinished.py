@@ -88,9 +88,10 @@ class Unfinished:
     def failed(self, error: SerializationError) -> None:
         """A record could not be deserialized; raises UsageError when it is the same one as the last time.
 
-        An error of a kind of its own says that something else failed than the record.
+        An error of a kind of its own says that something else failed than the record, and one without an offset is
+        about a record that a handler was to send.
         """
-        if type(error) is not SerializationError:
+        if type(error) is not SerializationError or error.offset is None:
             return
         place = error.topic, error.partition, error.offset
         if place == self._failed:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
-from aioprod.errors import AioprodError, ErrorCode, RejectedError, RequestTimedOutError, UsageError
+from aioprod.errors import AioprodError, ErrorCode, RejectedError, RequestTimedOutError, SerializationError, UsageError
 from aioprod.group import DeadLetters, Retry
 from aioprod.messages import HeartbeatRequest, ProduceRequest
 from aioprod.testing import FakeCluster
@@ -398,5 +398,42 @@ def test_the_member_is_not_iterated_while_the_last_handlers_of_work_run() -> Non
             with pytest.raises(ValueError, match="no b'3'"):
                 await task
             assert (await anext(member)).offset == 3
+
+    play(scene)
+
+
+def test_a_handler_can_not_close_the_member() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        member = new_member(brokers)
+
+        async def cook(record: ConsumedRecord) -> None:
+            await member.close()
+
+        async with working(brokers, cook, member) as (_, task):
+            with pytest.raises(UsageError, match="by a handler of this member"):
+                await asyncio.wait_for(task, 5.0)
+        assert not brokers.state.groups["g"].members
+
+    play(scene)
+
+
+def test_a_record_that_a_handler_can_not_send_is_handled_again() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 1)
+        begun: list[int] = []
+
+        async def cook(record: ConsumedRecord) -> None:
+            begun.append(record.offset)
+            raise SerializationError("a value of another topic", topic="u")
+
+        async with working(brokers, cook, retry=Retry(times=2, backoff_s=(0.1, 0.1))) as (member, task):
+            for _ in range(2):
+                with pytest.raises(SerializationError):
+                    await task
+                task = asyncio.create_task(member.work(cook, concurrency=1))
+            task.cancel()
+            await asyncio.wait([task])
+        assert len(begun) == 4
 
     play(scene)

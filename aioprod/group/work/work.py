@@ -181,7 +181,8 @@ class Work:
 
     def _may_retry(self, job: Job, error: BaseException) -> bool:
         """A record that can't be deserialized stays so."""
-        has_failed = job.has_letter or type(error) is SerializationError or not isinstance(error, Exception)
+        is_unreadable = type(error) is SerializationError and error.offset is not None
+        has_failed = job.has_letter or is_unreadable or not isinstance(error, Exception)
         return not has_failed and job.failures <= self._plan.retry.times
 
     def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
@@ -263,6 +264,11 @@ class Work:
             self._paused -= frozenset(partitions)
             self._commits.forget(partitions)
             self._start()
+
+    @property
+    def is_in_handler(self) -> bool:
+        """Whether the current task is a handler."""
+        return asyncio.current_task() in self._running.values()
 
     def begin_again(self, tp: TopicPartition) -> None:
         """The partition has another log now. The records of the one before are still handled."""
