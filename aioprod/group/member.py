@@ -300,13 +300,13 @@ class Member(StateCalls, ForeignCallHints):
                 if self._background.errors or self._background.is_closing:
                     self._background.raise_error()
                 found = await fetch()
-            # The time of max.poll.interval.ms starts when the record is returned, however long the poll took.
-            self._note_poll()
             return found
         except SerializationError as error:
             self._fetcher.unfinished.failed(error)
             raise
         finally:
+            # The time of max.poll.interval.ms starts when the poll ends, however long it took.
+            self._note_poll()
             gate.end_poll(has_record=found is not None)
 
     def _check_can_poll(self, work: Work | None) -> None:
