@@ -67,11 +67,17 @@ class FetchPositions:
         self.version += 1
 
     def add(self, tp: TopicPartition, offset: int) -> None:
-        """Read a partition from this offset on; a negative one, EARLIEST or LATEST, is looked up first."""
+        """Read a partition from this offset on; a negative one, EARLIEST or LATEST, is looked up first.
+
+        An offset of a partition that is read already is one of the same topic: of another one it is not read.
+        """
+        old = self._positions.get(tp)
+        self.remove(tp)
         if offset < 0:
             self._look_up(Lookup(tp, timestamp=offset))
         else:
-            self._start(Position(tp=tp, offset=offset, end=ENDLESS))
+            topic_id = None if old is None else old.topic_id
+            self._start(Position(tp=tp, offset=offset, end=ENDLESS, topic_id=topic_id))
 
     def observe_resets(self, observer: Callable[[TopicPartition], object]) -> None:
         """Call this with each partition that is reset."""

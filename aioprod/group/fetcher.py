@@ -104,7 +104,6 @@ class Fetcher:
         self.available.withdraw()
         for tp, offset in positions.items():
             if tp in self._positions:
-                self._positions.remove(tp)
                 self._buffer.drop(tp)
             self._positions.add(tp, offset)
         self._session.notify()

@@ -185,3 +185,19 @@ def test_the_markers_and_aborted_records_behind_the_last_record_are_committed() 
             assert member.lag() == {P0: 0}
 
     play(scene)
+
+
+def test_a_place_in_a_deleted_topic_is_none_in_its_successor() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        async with new_member(brokers, metadata_max_age_ms=1000) as member:
+            record = await anext(member)
+            await asyncio.sleep(1.0)
+            brokers.recreate_topic("t")
+            await fill(brokers, 10)
+            await asyncio.sleep(3.0)
+            member.skip(record)
+            member.seek(P0, 4)
+            assert [(await anext(member)).offset for _ in range(10)] == list(range(10))
+
+    play(scene)
