@@ -376,8 +376,8 @@ class Member(StateCalls, ForeignCallHints):
         one key one after the other (`order="key"`), of each partition (`"partition"`), or in no order (None). One that
         raises an error gets its record again as `retry` says; only records of its key wait for that. After the last
         try the record goes to the `dead_letters`; without these the error is raised here, when others have finished.
-        `drain_s` is how long handlers may continue when their partition is revoked or the member is closed. While the
-        records in work take `buffer_bytes`, no more are fetched.
+        `drain_s` is how long handlers may continue when their partition is revoked or the member is closed. Records in
+        work and in wait take up to `buffer_bytes`: a partition is not fetched while it holds more than is free.
 
         It alone commits, every `auto.commit.interval.ms`, when partitions are revoked and at the end: the first offset
         that is not finished, and in the metadata which ones behind it are finished. Raises ConfigError and UsageError

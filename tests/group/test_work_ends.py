@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -437,3 +438,25 @@ def test_a_record_that_a_handler_can_not_send_is_handled_again() -> None:
         assert len(begun) == 4
 
     play(scene)
+
+
+@pytest.mark.parametrize("options", [{}, {"buffer_bytes": 100_000}])
+def test_records_that_wait_behind_one_that_is_stuck_leave_room_for_other_partitions(options: dict[str, Any]) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        async with Producer(brokers.bootstrap) as producer:
+            for partition, key in ((0, b"stuck"), (1, b"busy"), (2, None)):
+                keys = [key] * 12_000
+                (await producer.send_many("t", keys, keys=keys, partition=partition)).raise_for_failures()
+        done: Counter[int] = Counter()
+
+        async def cook(record: ConsumedRecord) -> None:
+            if record.partition == 0:
+                await asyncio.sleep(100_000.0)
+            done[record.partition] += 1
+
+        member = new_member(brokers)
+        async with working(brokers, cook, member, drain_s=0.0, **options):
+            await until(lambda: done[1] == done[2] == 12_000)
+            assert member.paused == {P0}
+
+    play(scene, partitions=3)

@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     drain_s: float
     """How long handlers may continue when their partition is revoked."""
     buffer_bytes: int
-    """The bytes of records that were received and are not finished, above which no more are fetched."""
+    """The room for records that were received and are not finished."""
 
 
 def checked_plan(
