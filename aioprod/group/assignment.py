@@ -125,6 +125,8 @@ class AssignmentState:
         self.partitions: frozenset[TopicPartition] = frozenset()
         """The partitions that the member owns. One that is being revoked is among them until its callback has
         returned."""
+        self.work: RunningWork | None = None
+        """The call of `Member.work` that runs; it alone commits."""
         self.last_error: RequestTimedOutError | None = None
         """Why the committed offsets could not be fetched yet."""
         self._fetcher = fetcher
@@ -139,8 +141,6 @@ class AssignmentState:
         self._starts: Mapping[TopicPartition, OffsetAndMetadata] = {}
         self._last_commits: dict[TopicPartition, OffsetAndMetadata] = {}
         """What the group has committed last, as far as this member knows; not after a `seek`."""
-        self._work: RunningWork | None = None
-        """The call of `Member.work` that runs."""
         self._committed: dict[TopicPartition, int] = {}
         self._unknown: set[TopicPartition] = set()
         """Partitions of which a transaction of `Member.work` may have committed offsets."""
@@ -183,8 +183,8 @@ class AssignmentState:
         revoked = step.partitions
         if not revoked:
             return
-        if self._work is not None:
-            await self._work.revoke(revoked, is_lost=step.is_lost)
+        if self.work is not None:
+            await self.work.revoke(revoked, is_lost=step.is_lost)
         positions = self._fetcher.positions
         self._revoking = frozenset(revoked)
         self._revoking_positions = {tp: positions[tp] for tp in revoked if tp in positions}
@@ -235,8 +235,8 @@ class AssignmentState:
         self._committed.pop(tp, None)
         self._unknown.discard(tp)
         self._unfinished.forget([tp])
-        if self._work is not None:
-            self._work.begin_again(tp)
+        if self.work is not None:
+            self.work.begin_again(tp)
 
     def skip(self, tp: TopicPartition, offset: int) -> None:
         """The records of a `readable` partition before this offset are finished: continue there, or further on."""
@@ -295,17 +295,12 @@ class AssignmentState:
 
     # --- work
 
-    @property
-    def work(self) -> RunningWork | None:
-        """The call of `Member.work` that runs; it alone commits."""
-        return self._work
-
     @contextmanager
     def worked_on_by(self, work: RunningWork) -> Iterator[None]:
         """Let `work` finish what it can before partitions are revoked; raises UsageError while another one runs."""
-        if self._work is not None:
+        if self.work is not None:
             raise UsageError("work() runs already: one call at a time, with a higher concurrency.")
-        self._work = work
+        self.work = work
         positions = self.positions
         finished = self._unfinished.finished(positions)
         self._read_again({tp: at for tp, at in finished.items() if at < positions[tp]})
@@ -313,7 +308,7 @@ class AssignmentState:
         try:
             yield
         finally:
-            self._work = None
+            self.work = None
 
     def last_commit(self, tp: TopicPartition) -> OffsetAndMetadata | None:
         """What the group has committed last for a partition of this member; None where that is not known."""
