@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from aioprod.calls.committed_offsets import stable_offsets
 from aioprod.calls.coordinator import Coordinator
@@ -20,6 +20,9 @@ from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["AssignmentState", "Callback", "Callbacks", "RunningWork"]
+
+_REGULAR_TRIES: Final = 5
+"""How often a commit is tried that another one follows: for about two seconds."""
 
 Callback: TypeAlias = Callable[[Iterable[TopicPartition]], Any] | None
 """A function or coroutine function that is called with partitions."""
@@ -76,12 +79,21 @@ class WorkProgress(Protocol):
 class RunningWork(Protocol):
     """A call of `Member.work` that runs."""
 
+    @property
+    def is_in_handler(self) -> bool:
+        """Whether the current task is a handler."""
+        ...
+
     async def revoke(self, partitions: Collection[TopicPartition], *, is_lost: bool) -> None:
         """End the work on these partitions, and commit what is finished unless they are lost."""
         ...
 
     async def commit(self) -> None:
         """Commit what is finished."""
+        ...
+
+    def begin_again(self, tp: TopicPartition) -> None:
+        """The partition has another log now: commit nothing of what was handled before."""
         ...
 
     def limit_drain(self, timeout_s: float) -> None:
@@ -113,6 +125,8 @@ class AssignmentState:
         self.partitions: frozenset[TopicPartition] = frozenset()
         """The partitions that the member owns. One that is being revoked is among them until its callback has
         returned."""
+        self.work: RunningWork | None = None
+        """The call of `Member.work` that runs; it alone commits."""
         self.last_error: RequestTimedOutError | None = None
         """Why the committed offsets could not be fetched yet."""
         self._fetcher = fetcher
@@ -127,14 +141,13 @@ class AssignmentState:
         self._starts: Mapping[TopicPartition, OffsetAndMetadata] = {}
         self._last_commits: dict[TopicPartition, OffsetAndMetadata] = {}
         """What the group has committed last, as far as this member knows; not after a `seek`."""
-        self._work: RunningWork | None = None
-        """The call of `Member.work` that runs."""
         self._committed: dict[TopicPartition, int] = {}
         self._unknown: set[TopicPartition] = set()
         """Partitions of which a transaction of `Member.work` may have committed offsets."""
         # Partitions whose callback is running, with the positions that it may commit.
         self._revoking: frozenset[TopicPartition] = frozenset()
         self._revoking_positions: dict[TopicPartition, int] = {}
+        fetcher.observe_resets(self._begin_again)
 
     # --- rebalances
 
@@ -170,8 +183,8 @@ class AssignmentState:
         revoked = step.partitions
         if not revoked:
             return
-        if self._work is not None:
-            await self._work.revoke(revoked, is_lost=step.is_lost)
+        if self.work is not None:
+            await self.work.revoke(revoked, is_lost=step.is_lost)
         positions = self._fetcher.positions
         self._revoking = frozenset(revoked)
         self._revoking_positions = {tp: positions[tp] for tp in revoked if tp in positions}
@@ -216,6 +229,15 @@ class AssignmentState:
         self._unfinished.forget(offsets)
         self._fetcher.add(offsets)
 
+    def _begin_again(self, tp: TopicPartition) -> None:
+        """The log does not have the position, or is another one: nothing of what is known about its offsets holds."""
+        self._last_commits.pop(tp, None)
+        self._committed.pop(tp, None)
+        self._unknown.discard(tp)
+        self._unfinished.forget([tp])
+        if self.work is not None:
+            self.work.begin_again(tp)
+
     def skip(self, tp: TopicPartition, offset: int) -> None:
         """The records of a `readable` partition before this offset are finished: continue there, or further on."""
         self._unfinished.finish({tp: offset})
@@ -240,12 +262,21 @@ class AssignmentState:
         self._last_commits.update(readable)
 
     async def commit(
-        self, metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float
+        self,
+        metadata: GroupMetadata,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        deadline: float,
+        *,
+        is_regular: bool = False,
     ) -> None:
-        """Commit as that member; raises what `commit_offsets` raises."""
+        """Commit as that member; raises what `commit_offsets` raises.
+
+        One that is regular is followed by another one: a topic that was deleted holds it up for seconds only.
+        """
         began = self._session.clock()
         try:
-            await commit_offsets(self._coordinator, metadata, offsets, deadline)
+            tries_max = _REGULAR_TRIES if is_regular else None
+            await commit_offsets(self._coordinator, metadata, offsets, deadline, tries_max=tries_max)
         except AioprodError:
             self._metrics.commit_failed_total.add()
             raise
@@ -264,17 +295,12 @@ class AssignmentState:
 
     # --- work
 
-    @property
-    def work(self) -> RunningWork | None:
-        """The call of `Member.work` that runs; it alone commits."""
-        return self._work
-
     @contextmanager
     def worked_on_by(self, work: RunningWork) -> Iterator[None]:
         """Let `work` finish what it can before partitions are revoked; raises UsageError while another one runs."""
-        if self._work is not None:
+        if self.work is not None:
             raise UsageError("work() runs already: one call at a time, with a higher concurrency.")
-        self._work = work
+        self.work = work
         positions = self.positions
         finished = self._unfinished.finished(positions)
         self._read_again({tp: at for tp, at in finished.items() if at < positions[tp]})
@@ -282,7 +308,7 @@ class AssignmentState:
         try:
             yield
         finally:
-            self._work = None
+            self.work = None
 
     def last_commit(self, tp: TopicPartition) -> OffsetAndMetadata | None:
         """What the group has committed last for a partition of this member; None where that is not known."""

@@ -61,7 +61,8 @@ class BackgroundCommits:
         if not offsets or metadata.generation_id < 0 or self._assignment.work is not None:
             return
         try:
-            await self._assignment.commit(metadata, offsets, self._session.clock() + self._session.timeout_s)
+            deadline = self._session.clock() + self._session.timeout_s
+            await self._assignment.commit(metadata, offsets, deadline, is_regular=True)
         except AioprodError as error:
             self._log.warning(
                 "could not commit %s in the background: %s",

@@ -15,8 +15,9 @@ from aioprod.errors import (
     UnsupportedVersionError,
 )
 from aioprod.group.member_log import MemberLog
+from aioprod.types import TopicPartition
 
-__all__ = ["is_retriable", "log_retry", "member_error", "static_membership_error"]
+__all__ = ["is_retriable", "log_retry", "member_error", "no_such_offset", "static_membership_error"]
 
 _C: Final = ErrorCode
 _REASONS: Final = {
@@ -79,6 +80,16 @@ def static_membership_error(group_id: str) -> UnsupportedVersionError:
     return UnsupportedVersionError(
         f"A member of group {group_id!r} has a group.instance.id, and the group's coordinator is older than 2.3.",
         hint="group.instance.id needs brokers from 2.3 on: leave it out.",
+    )
+
+
+def no_such_offset(tp: TopicPartition, offset: int, why: str) -> BrokerError:
+    """The error for a partition whose log does not have the offset to read next, where nothing says what to do then."""
+    return BrokerError(
+        f"Partition {tp.partition} of topic {tp.topic!r} can't be read from offset {offset} on: {why}, "
+        f"and auto.offset.reset is none.",
+        code=ErrorCode.OFFSET_OUT_OF_RANGE,
+        hint="Commit another offset, or set auto_offset_reset to earliest or latest.",
     )
 
 

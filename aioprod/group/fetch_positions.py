@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from aioprod.calls.leaders import PendingPartition
 from aioprod.calls.session import Session
@@ -32,6 +32,7 @@ class FetchPositions:
         self._lookups: dict[TopicPartition, Lookup] = {}
         self._lookup_task: asyncio.Task[None] | None = None
         self._lookup_error: AioprodError | None = None
+        self._observers: list[Callable[[TopicPartition], object]] = []
 
     def __iter__(self) -> Iterator[Position]:
         return iter([one for tp, one in self._positions.items() if tp not in self._paused])
@@ -66,15 +67,27 @@ class FetchPositions:
         self.version += 1
 
     def add(self, tp: TopicPartition, offset: int) -> None:
-        """Read a partition from this offset on; a negative one, EARLIEST or LATEST, is looked up first."""
+        """Read a partition from this offset on; a negative one, EARLIEST or LATEST, is looked up first.
+
+        An offset of a partition that is read already is one of the same topic: of another one it is not read.
+        """
+        old = self._positions.get(tp)
+        self.remove(tp)
         if offset < 0:
             self._look_up(Lookup(tp, timestamp=offset))
         else:
-            self._start(Position(tp=tp, offset=offset, end=ENDLESS))
+            topic_id = None if old is None else old.topic_id
+            self._start(Position(tp=tp, offset=offset, end=ENDLESS, topic_id=topic_id))
+
+    def observe_resets(self, observer: Callable[[TopicPartition], object]) -> None:
+        """Call this with each partition that is reset."""
+        self._observers.append(observer)
 
     def reset(self, one: Position, timestamp: int) -> None:
         """Look up where to read the partition from on, in place of this position; not before its next try is due."""
         self.remove(one.tp)
+        for observer in self._observers:
+            observer(one.tp)
         self._look_up(
             Lookup(
                 one.tp,

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from aioprod.calls.leaders import LeaderRequests, PendingPartition
 from aioprod.calls.session import Session
-from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
+from aioprod.errors import AioprodError, ProtocolError
 from aioprod.group.arrow_gathering import ArrowGathering
 from aioprod.group.available_records import AvailableRecords
 from aioprod.group.config import MemberConfig
+from aioprod.group.errors import no_such_offset
 from aioprod.group.fetch_buffer import FetchBuffer
 from aioprod.group.fetch_positions import FetchPositions
 from aioprod.group.list_timer import ListTimer
@@ -103,7 +104,6 @@ class Fetcher:
         self.available.withdraw()
         for tp, offset in positions.items():
             if tp in self._positions:
-                self._positions.remove(tp)
                 self._buffer.drop(tp)
             self._positions.add(tp, offset)
         self._session.notify()
@@ -131,6 +131,10 @@ class Fetcher:
         self._buffer.resume(partitions)
         self._positions.changed()
         self._session.notify()
+
+    def observe_resets(self, observer: Callable[[TopicPartition], object]) -> None:
+        """Call this with each partition to which `auto_offset_reset` is applied."""
+        self._positions.observe_resets(observer)
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
@@ -436,12 +440,7 @@ class Fetcher:
         """Apply `auto_offset_reset` to a position whose offset does not exist."""
         if one.is_done:
             return
-        error = BrokerError(
-            f"Partition {one.tp.partition} of topic {one.tp.topic!r} can't be read from offset {one.offset} on: {why}, "
-            f"and auto.offset.reset is none.",
-            code=ErrorCode.OFFSET_OUT_OF_RANGE,
-            hint="Commit another offset, or set auto_offset_reset to earliest or latest.",
-        )
+        error = no_such_offset(one.tp, one.offset, why)
         self._leaders.retry_later(one, error)
         if self._reset_time is None:
             raise error

@@ -34,6 +34,7 @@ from aioprod.group.validation import (
 from aioprod.group.work.dead_letters import DeadLetters
 from aioprod.group.work.plan import Handler, Order, checked_plan
 from aioprod.group.work.retry import Retry
+from aioprod.group.work.work import Work
 from aioprod.reader.arrow_rows import ARROW_ROWS, check_arrow
 from aioprod.reader.fetching import answer_size_max
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
@@ -163,8 +164,10 @@ class Member(StateCalls, ForeignCallHints):
         first one. Raises what a callback raised.
         """
         self._session.check_loop()
-        if self._gate.is_in_callback:
-            raise UsageError("close() was called by a callback of this member.", hint="Call it from another task.")
+        work = None if self._parts is None else self._parts.assignment.work
+        if self._gate.is_in_callback or (work is not None and work.is_in_handler):
+            who = "a callback" if self._gate.is_in_callback else "a handler"
+            raise UsageError(f"close() was called by {who} of this member.", hint="Call it from another task.")
         timeout_s = self.config.close_timeout_ms / 1000 if timeout is None else timeout
         if self._closed is not None:
             self._gate.polls_no_more()
@@ -283,10 +286,10 @@ class Member(StateCalls, ForeignCallHints):
     def _next_arrow(self, max_records: int, max_wait_s: float) -> Coroutine[Any, Any, pa.RecordBatch]:
         return self._poll(lambda: self._fetcher.next_arrow(max_records, max_wait_s))
 
-    async def _poll(self, fetch: Callable[[], Awaitable[ReturnT | None]]) -> ReturnT:
-        """Return what the fetcher has, and let rebalances happen before that."""
+    async def _poll(self, fetch: Callable[[], Awaitable[ReturnT | None]], work: Work | None = None) -> ReturnT:
+        """Return what the fetcher has, and let rebalances happen before that; `work` is the one that polls."""
         gate = self._gate
-        self._check_can_poll()
+        self._check_can_poll(work)
         gate.begin_poll()
         found: ReturnT | None = None
         try:
@@ -297,16 +300,16 @@ class Member(StateCalls, ForeignCallHints):
                 if self._background.errors or self._background.is_closing:
                     self._background.raise_error()
                 found = await fetch()
-            # The time of max.poll.interval.ms starts when the record is returned, however long the poll took.
-            self._note_poll()
             return found
         except SerializationError as error:
             self._fetcher.unfinished.failed(error)
             raise
         finally:
+            # The time of max.poll.interval.ms starts when the poll ends, however long it took.
+            self._note_poll()
             gate.end_poll(has_record=found is not None)
 
-    def _check_can_poll(self) -> None:
+    def _check_can_poll(self, work: Work | None) -> None:
         if self._parts is None:
             raise UsageError("This member is not started: use `async with`, or await start() first.")
         self._session.check_loop()
@@ -314,6 +317,8 @@ class Member(StateCalls, ForeignCallHints):
             raise UsageError("A callback of this member can't wait for its records.")
         if self._gate.is_polling:
             raise UsageError("Another task waits for a record of this member: one at a time.")
+        if self._parts.assignment.work is not work:
+            raise UsageError("work() runs, and gives the records to its handler: end it before you iterate the member.")
 
     def _note_poll(self) -> None:
         now = self._session.clock()
@@ -371,8 +376,8 @@ class Member(StateCalls, ForeignCallHints):
         one key one after the other (`order="key"`), of each partition (`"partition"`), or in no order (None). One that
         raises an error gets its record again as `retry` says; only records of its key wait for that. After the last
         try the record goes to the `dead_letters`; without these the error is raised here, when others have finished.
-        `drain_s` is how long handlers may continue when their partition is revoked or the member is closed. While the
-        records in work take `buffer_bytes`, no more are fetched.
+        `drain_s` is how long handlers may continue when their partition is revoked or the member is closed. Records in
+        work and in wait take up to `buffer_bytes`: a partition is not fetched while it holds more than is free.
 
         It alone commits, every `auto.commit.interval.ms`, when partitions are revoked and at the end: the first offset
         that is not finished, and in the metadata which ones behind it are finished. Raises ConfigError and UsageError
@@ -384,10 +389,10 @@ class Member(StateCalls, ForeignCallHints):
             handler, concurrency, order, retry, dead_letters, drain_s, buffer_bytes, topics=topics, pattern=pattern
         )
         if parts.assignment.work is None:
-            self._check_can_poll()
+            self._check_can_poll(None)
         work = parts.new_work(plan)
         with parts.assignment.worked_on_by(work):
-            await work.run(self._poll)
+            await work.run(partial(self._poll, work=work))
 
     def subscribe(self, topics: str | Iterable[str] | re.Pattern[str]) -> None:
         """Replace the subscription; raises ConfigError and InvalidTopicError.

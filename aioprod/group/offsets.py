@@ -87,9 +87,12 @@ async def commit_offsets(
     metadata: GroupMetadata,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline: float,
+    *,
+    tries_max: int | None = None,
 ) -> None:
     """Commit the next offsets to read; errors that may pass are retried until `deadline` (monotonic seconds).
 
+    With `tries_max`, what is answered with such an error so often is not tried again, and the error is raised.
     Some may be committed when it raises: AuthorizationError, RequestTimedOutError, and BrokerError with its code, also
     for REBALANCE_IN_PROGRESS, and where the coordinator has fenced the member (ILLEGAL_GENERATION,
     UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH). `may_be_stored` of the error says whether that can be.
@@ -125,8 +128,11 @@ async def commit_offsets(
                 last_error.may_be_stored = sent > 1 or len(left) < len(offsets) or codes.get(tp) in _UNCLEAR
                 raise last_error
         if left:
-            await coordinator.pause(tries, deadline)
             tries += 1
+            if tries == tries_max and last_error is not None:
+                last_error.may_be_stored = True
+                raise last_error
+            await coordinator.pause(tries - 1, deadline)
 
 
 def _request(

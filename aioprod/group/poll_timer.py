@@ -51,8 +51,9 @@ class PollTimer:
         return True
 
     def age_s(self) -> float:
-        """How long the application has not polled: 0.0 while it waits for records."""
-        return self._session.clock() - self.polled_at if self._gate.is_processing else 0.0
+        """How long the application has not polled: 0.0 while it waits for records, and before its first poll."""
+        has_ended = self.polled_at > -math.inf and not self._gate.is_polling
+        return self._session.clock() - self.polled_at if has_ended else 0.0
 
     async def run(self) -> None:
         """Check until cancelled."""

@@ -57,7 +57,9 @@ class Unfinished:
 
     def loop_begins(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """A loop begins: what the one before it has in hand is left behind; returns its first offsets."""
-        left = {tp: offset for tp, offset in self.in_hand.items() if tp in positions} if self._has_loop else {}
+        in_hand = self.in_hand if self._has_loop else {}
+        # What was committed or skipped meanwhile ends where the position is.
+        left = {tp: offset for tp, offset in in_hand.items() if offset < positions.get(tp, offset)}
         self._has_loop = True
         for tp, offset in left.items():
             first, end = self._left.get(tp, (offset, offset))
@@ -86,9 +88,10 @@ class Unfinished:
     def failed(self, error: SerializationError) -> None:
         """A record could not be deserialized; raises UsageError when it is the same one as the last time.
 
-        An error of a kind of its own says that something else failed than the record.
+        An error of a kind of its own says that something else failed than the record, and one without an offset is
+        about a record that a handler was to send.
         """
-        if type(error) is not SerializationError:
+        if type(error) is not SerializationError or error.offset is None:
             return
         place = error.topic, error.partition, error.offset
         if place == self._failed:

@@ -15,7 +15,7 @@ from aioprod.group.meters import MemberMetrics
 from aioprod.messages import FetchRequest, HeartbeatRequest, JoinGroupRequest
 from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop
-from aioprod.types import TopicPartition
+from aioprod.types import ConsumedRecord, TopicPartition
 from tests.support.sessions import keep_loop_time
 from tests.support.stored_batches import fill
 
@@ -93,6 +93,32 @@ def test_one_that_waits_for_records_polls() -> None:
             assert member.explain().endswith("It reads its partitions.")
             fill(brokers.topics["t"].partitions[0], 1)
             await waiting
+
+    play(scene, max_poll_interval_ms=20_000)
+
+
+@pytest.mark.parametrize("how", ["failed work", "cancelled poll"])
+def test_an_application_whose_last_poll_raised_does_not_poll(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(brokers: FakeCluster, member: Member) -> None:
+        async def cook(record: ConsumedRecord) -> None:
+            raise ValueError("no")
+
+        async with member:
+            if how == "failed work":
+                with pytest.raises(ValueError, match="no"):
+                    await member.work(cook, concurrency=1)
+            else:
+                for _ in range(3):
+                    await anext(member)
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(anext(member), 60.0)
+            assert member.health().last_poll_age_s < 0.1
+            await asyncio.sleep(19.0)
+            assert member.health().is_alive
+            await asyncio.sleep(2.0)
+            assert not member.health().is_alive
+            assert member.health().assigned == 0
+            assert "The application has not polled for 20.0 s. max.poll.interval.ms=20000 is over" in caplog.text
 
     play(scene, max_poll_interval_ms=20_000)
 

@@ -222,6 +222,17 @@ async def test_a_commit_ends_at_its_deadline() -> None:
             await commit_offsets(coordinator, MEMBER, next_offsets(5), in_time(session, 0.05))
 
 
+async def test_a_commit_that_another_one_follows_is_not_tried_for_long() -> None:
+    async with coordinated() as (brokers, session, coordinator):
+        brokers.delete_topic("clicks")
+        with pytest.raises(BrokerError, match="could not commit for clicks-0") as failure:
+            await commit_offsets(coordinator, MEMBER, next_offsets(5, 6, 7), in_time(session), tries_max=3)
+        assert failure.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert failure.value.may_be_stored is True, "the other two are committed"
+        assert set(committed(brokers)) == set(PLACES[:2])
+        assert len(brokers.seen_of(OffsetCommitRequest)) == 3
+
+
 async def test_a_commit_that_may_have_been_carried_out_says_so() -> None:
     async with coordinated() as (brokers, session, coordinator):
         with pytest.raises(RequestTimedOutError) as late:

@@ -27,6 +27,19 @@ FAILING: Final = 4
 Work: TypeAlias = Callable[[], Awaitable[None]]
 
 
+async def offsets_of(member: Member, form: str) -> AsyncIterator[list[int]]:
+    """The offsets of what is returned in one piece: records, lists of two, or Arrow batches of two."""
+    if form == "records":
+        async for record in member:
+            yield [record.offset]
+    elif form == "lists":
+        async for records in member.batches(max_records=2, max_wait_ms=0):
+            yield [record.offset for record in records]
+    else:
+        async for rows in member.arrow_batches(max_records=2, max_wait_ms=0):
+            yield rows.column("offset").to_pylist()
+
+
 class WorkError(Exception):
     """The work on a record has failed."""
 
@@ -48,7 +61,7 @@ class Count:
     async def read(self, work: Work) -> None:
         """Process all records; the one at FAILING, or the list that has it, does `work`."""
         try:
-            async for offsets in self._offsets():
+            async for offsets in offsets_of(self.member, self.form):
                 if FAILING in offsets:
                     self.at_work.set()
                     await work()
@@ -58,18 +71,6 @@ class Count:
                     break
         finally:
             self.events.append("loop ended")
-
-    async def _offsets(self) -> AsyncIterator[list[int]]:
-        """The offsets of what is returned in one piece."""
-        if self.form == "records":
-            async for record in self.member:
-                yield [record.offset]
-        elif self.form == "lists":
-            async for records in self.member.batches(max_records=2, max_wait_ms=0):
-                yield [record.offset for record in records]
-        else:
-            async for rows in self.member.arrow_batches(max_records=2, max_wait_ms=0):
-                yield rows.column("offset").to_pylist()
 
 
 async def fails() -> None:
@@ -203,6 +204,25 @@ async def test_a_list_that_was_left_is_finished_record_by_record() -> None:
                 member.skip(ConsumedRecord("t", 0, 3, None, b"", (), 0))
                 break
         assert committed(brokers)[P0] == 4
+
+
+@pytest.mark.parametrize("way", ["commit", "offsets", "skip"])
+@pytest.mark.parametrize("form", FORMS)
+async def test_what_was_finished_before_its_loop_was_left_holds_up_no_commit(form: str, way: str) -> None:
+    async with cluster(partitions=1, records=RECORDS) as brokers, asyncio.timeout(PATIENCE_S):
+        async with new_member(brokers, enable_auto_commit=True) as member:
+            async for offsets in offsets_of(member, form):
+                if way == "commit":
+                    await member.commit()
+                elif way == "offsets":
+                    await member.commit({P0: offsets[-1] + 1})
+                else:
+                    member.skip(ConsumedRecord("t", 0, offsets[-1], None, b"", (), 0))
+                break
+            async for offsets in offsets_of(member, form):
+                if 6 in offsets:
+                    break
+        assert committed(brokers) == {P0: 6}
 
 
 async def test_a_first_loop_leaves_nothing_behind() -> None:

@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
-from aioprod.errors import AioprodError, ErrorCode, RequestTimedOutError, UsageError
+from aioprod.errors import AioprodError, ErrorCode, RejectedError, RequestTimedOutError, UsageError
 from aioprod.group import DeadLetters, Retry
-from aioprod.messages import EndTxnRequest, HeartbeatRequest, OffsetCommitRequest, TxnOffsetCommitRequest
+from aioprod.messages import (
+    EndTxnRequest,
+    HeartbeatRequest,
+    OffsetCommitRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.group.test_work import Kitchen, committed, fill, letters, new_member, now, play, until, working
@@ -443,5 +449,42 @@ def test_a_partition_that_the_user_pauses_stays_paused() -> None:
             assert len(kitchen.done) <= at + 32
             member.resume()
             await until(lambda: len(kitchen.done) == 60)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("transactional_id", [None, "letters"])
+@pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_a_letter_that_its_topic_does_not_accept_ends_the_work(code: ErrorCode, transactional_id: str | None) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        brokers.fault(ProduceRequest, partition=TopicPartition("letters", 0), error=code)
+        kitchen = Kitchen()
+        kitchen.failing = {(0, 3): 1}
+        producer = Producer(brokers.bootstrap, transactional_id=transactional_id)
+        dead_letters = DeadLetters("letters", producer)
+        async with producer, working(brokers, kitchen.cook, dead_letters=dead_letters) as (_, task):
+            with pytest.raises(RejectedError, match=code.name):
+                await asyncio.wait_for(task, 100.0)
+        assert committed(brokers) == (3, set())
+
+    play(scene)
+
+
+def test_the_member_is_not_iterated_while_the_last_handlers_of_work_run() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen = Kitchen(lambda record: 1.0 if record.offset == 3 else 5.0)
+        kitchen.failing = {(0, 3): 1}
+        async with working(brokers, kitchen.cook) as (member, task):
+            await until(lambda: not kitchen.failing[0, 3])
+            await asyncio.sleep(0.5)
+            await fill(brokers, 10)
+            assert not task.done()
+            with pytest.raises(UsageError, match="work"):
+                await asyncio.wait_for(anext(member), 1.0)
+            with pytest.raises(ValueError, match="no b'3'"):
+                await task
+            assert (await anext(member)).offset == 3
 
     play(scene)

@@ -30,15 +30,17 @@ def test_marks_say_what_is_finished(low: int, done: set[int]) -> None:
     assert bool(text) is bool(done)
 
 
+@pytest.mark.parametrize("low", [0, 2**62])
 @pytest.mark.parametrize("distance", [1, 2, 9, 40, 3000])
-def test_marks_that_fit(distance: int) -> None:
+def test_marks_that_fit(distance: int, low: int) -> None:
     """Whatever `may_start` lets begin."""
-    gaps = [at * distance for at in range(GAPS_MAX if distance > BITS_MAX // GAPS_MAX else BITS_MAX // distance)]
+    count = GAPS_MAX if distance > BITS_MAX // GAPS_MAX else BITS_MAX // distance
+    gaps = [low + at * distance for at in range(count)]
     end = max(gaps) + (1 if distance == 1 else distance)
-    text = encoded(0, Marks(end, tuple(gaps)))
+    text = encoded(low, Marks(end, tuple(gaps)))
     assert len(text) <= METADATA_MAX
     if distance > 1:
-        assert decoded(0, text) == Marks(end, tuple(gaps))
+        assert decoded(low, text) == Marks(end, tuple(gaps))
 
 
 @pytest.mark.parametrize(
@@ -46,15 +48,23 @@ def test_marks_that_fit(distance: int) -> None:
     [
         "",
         "a text of another program",
-        "aioprod1:g:",
-        "aioprod1:g:====",
-        "aioprod1:g:" + base64.b64encode(b"\x05\x09").decode(),
-        "aioprod1:g:" + base64.b64encode(b"\x05\x01\x00").decode(),
-        "aioprod1:g:" + base64.b64encode(b"\x80").decode(),
-        "aioprod1:g:" + base64.b64encode(b"\xff" * 40).decode(),
-        "aioprod1:b:!",
-        "aioprod1:x:AAAA",
-        "aioprod1:b:" + "A" * 40_000,
+        "aioprod1:g7:",
+        "aioprod1:g7:====",
+        "aioprod1:g7:" + base64.b64encode(b"\x05\x00\x09").decode(),
+        "aioprod1:g7:" + base64.b64encode(b"\x05\x00\x00").decode(),
+        "aioprod1:g7:" + base64.b64encode(b"\x80").decode(),
+        "aioprod1:g7:" + base64.b64encode(b"\xff" * 40).decode(),
+        "aioprod1:b7:!",
+        "aioprod1:x7:AAAA",
+        "aioprod1:b7:" + "A" * 40_000,
+        # The offset itself is finished, says this:
+        "aioprod1:g7:" + base64.b64encode(b"\x05").decode(),
+        "aioprod1:g7:" + base64.b64encode(b"\x05\x01").decode(),
+        "aioprod1:b7:" + base64.b64encode(b"\xff").decode(),
+        # The marks are of another offset:
+        encoded(6, Marks(12, (6, 8))),
+        encoded(8, Marks(12, (8, 9))),
+        encoded(77, Marks(90, (77,))),
     ],
 )
 def test_metadata_that_make_no_sense(text: str) -> None:
@@ -63,8 +73,9 @@ def test_metadata_that_make_no_sense(text: str) -> None:
 
 @given(st.text(max_size=60))
 def test_any_metadata(text: str) -> None:
-    for form in ("aioprod1:g:", "aioprod1:b:", ""):
+    for form in ("aioprod1:g3:", "aioprod1:b3:", ""):
         marks = decoded(3, form + text)
+        assert marks == NOTHING or marks.gaps[0] == 3
         assert all(3 <= gap < marks.end for gap in marks.gaps)
 
 
@@ -120,6 +131,20 @@ def test_a_hole_that_is_not_in_the_log_any_more_is_finished() -> None:
     progress.finish(0)
     assert not progress.receive(5)
     assert progress.to_commit().offset == 9
+
+
+def test_what_is_behind_the_last_record_is_committed_when_it_is_finished() -> None:
+    progress = Progress(0, Marks(9, (0, 4, 7)))
+    progress.receive(0)
+    progress.pass_by(6)
+    assert (progress.low, progress.next) == (0, 6)
+    progress.finish(0)
+    assert progress.low == 7, "the record at 4 is not in the log any more"
+    progress.receive(7)
+    progress.finish(7)
+    assert progress.to_commit() == (9, "")
+    progress.pass_by(12)
+    assert progress.to_commit() == (12, "")
 
 
 def test_no_record_starts_while_marks_would_not_fit() -> None:

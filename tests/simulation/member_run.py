@@ -253,7 +253,7 @@ class Worker:
         await self.producer.close(timeout=0.0)
 
 
-async def _crashed(*args: object) -> None:
+async def _crashed(*args: object, **options: object) -> None:
     raise BrokerConnectionError("The process has crashed.")
 
 

@@ -54,6 +54,9 @@ class WorkCommits:
             await self._commit(partitions)
 
     async def _commit(self, partitions: Collection[TopicPartition] | None) -> None:
+        for tp, position in self._assignment.positions.items():
+            if tp in self.progress:
+                self.progress[tp].pass_by(position)
         offsets = {
             tp: offset
             for tp, progress in self.progress.items()
@@ -65,7 +68,7 @@ class WorkCommits:
         if offsets and metadata.generation_id >= 0:
             deadline = self._session.clock() + self._session.timeout_s
             self._cut_off.update(offsets)
-            await self._assignment.commit(metadata, offsets, deadline)
+            await self._assignment.commit(metadata, offsets, deadline, is_regular=True)
             self._cut_off.difference_update(offsets)
             self._committed |= offsets
 
@@ -119,6 +122,13 @@ class WorkCommits:
     def _has(self, job: Job) -> bool:
         """Whether the member still works on what the record belongs to."""
         return self.progress.get(job.tp) is job.progress
+
+    def begin_again(self, tp: TopicPartition) -> None:
+        """The partition has another log now: what is finished of the one before is not committed any more."""
+        self.progress.pop(tp, None)
+        self._committed.pop(tp, None)
+        self._unknown.discard(tp)
+        self._cut_off.discard(tp)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """The work on these partitions has ended: what is not finished is read again."""

@@ -9,6 +9,8 @@ from aioprod.errors import (
     AioprodError,
     AuthorizationError,
     ConfigError,
+    DeliveryError,
+    ErrorCode,
     InvalidRecordError,
     ProducerFencedError,
     UsageError,
@@ -26,6 +28,17 @@ _BACKOFF: Final = Backoff(0.5, 30.0)
 """The delays between two tries to send a letter."""
 _FATAL: Final = (AuthorizationError, ConfigError, InvalidRecordError, ProducerFencedError, UsageError)
 """Errors that another try does not mend; InvalidRecordError: the letter itself can't be sent."""
+_REFUSED: Final = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+"""Codes of brokers that do not accept the letter, however often it is sent."""
 
 
 class LetterSender:
@@ -53,7 +66,7 @@ class LetterSender:
                 await self._send(job, error)
             except AioprodError as failure:
                 is_unknown = self._letters.is_transactional and failure.may_be_stored
-                if is_unknown or isinstance(failure, _FATAL):
+                if is_unknown or _is_fatal(failure):
                     raise failure from error
                 delay_s = _BACKOFF.nominal_s(failures)
                 failures += 1
@@ -71,3 +84,7 @@ class LetterSender:
         async with self._commits.transaction_of(job) as offsets, letters.transaction():
             await letters.send(job.record, self._group_id, job.failures, error)
             await letters.producer.send_offsets_to_transaction(offsets, self._membership.metadata)
+
+
+def _is_fatal(failure: AioprodError) -> bool:
+    return isinstance(failure, _FATAL) or (isinstance(failure, DeliveryError) and failure.code in _REFUSED)

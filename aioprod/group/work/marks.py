@@ -2,7 +2,8 @@
 
 An offset says that all records before it are finished. Where records are handled in parallel, some behind it are
 finished, too. The marks name them, so that the next owner of the partition leaves them out. They begin with `aioprod1`,
-then come the form and base64 of the rest:
+then come the form, the committed offset once more, and base64 of the rest. Another program that keeps the metadata and
+changes the offset, as MirrorMaker does between clusters, thereby makes them void. The forms are:
 
 - `g`: varints: how far the marks reach, then the distance of each unfinished record from the one before it.
 - `b`: a bit for each offset from the committed one on, the lowest bit of a byte first: 1 is finished.
@@ -21,8 +22,8 @@ BITS_MAX: Final = 24_000
 """So many offsets fit into 4,096 bytes (`offset.metadata.max.bytes`) as bits."""
 GAPS_MAX: Final = 600
 """So many distances fit, of up to five bytes each."""
-_GAPS: Final = "aioprod1:g:"
-_BITS: Final = "aioprod1:b:"
+_GAPS: Final = "aioprod1:g"
+_BITS: Final = "aioprod1:b"
 _TEXT_MAX: Final = 32_767
 _VARINT_BITS: Final = 63
 
@@ -49,26 +50,31 @@ def encoded(low: int, marks: Marks) -> str:
         bits = bytearray(b"\xff" * (size // 8) + bytes([(1 << size % 8) - 1])[: 1 if size % 8 else 0])
         for gap in marks.gaps:
             bits[(gap - low) >> 3] &= ~(1 << (gap - low & 7))
-        return _BITS + base64.b64encode(bits).decode()
+        return _text(_BITS, low, bits)
     data = bytearray()
     _put(data, size)
     before = low
     for gap in marks.gaps:
         _put(data, gap - before)
         before = gap
-    return _GAPS + base64.b64encode(data).decode()
+    return _text(_GAPS, low, data)
 
 
 def decoded(low: int, metadata: str) -> Marks:
     """The marks of a commit of the offset `low`: NOTHING for metadata that are not ours, or that make no sense."""
-    form, data = metadata[: len(_GAPS)], metadata[len(_GAPS) :]
-    if form not in (_GAPS, _BITS) or len(metadata) > _TEXT_MAX:
+    heads = (f"{_GAPS}{low}:", f"{_BITS}{low}:")
+    if not metadata.startswith(heads) or len(metadata) > _TEXT_MAX:
         return NOTHING
     try:
-        raw = base64.b64decode(data, validate=True)
-        return _from_gaps(low, raw) if form == _GAPS else _from_bits(low, raw)
+        raw = base64.b64decode(metadata[len(heads[0]) :], validate=True)
+        marks = _from_gaps(low, raw) if metadata.startswith(_GAPS) else _from_bits(low, raw)
     except (binascii.Error, ValueError):
         return NOTHING
+    return marks if marks.gaps[:1] == (low,) else NOTHING
+
+
+def _text(form: str, low: int, data: bytes | bytearray) -> str:
+    return f"{form}{low}:{base64.b64encode(data).decode()}"
 
 
 def _from_gaps(low: int, raw: bytes) -> Marks:

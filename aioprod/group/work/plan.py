@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aioprod.errors import ConfigError
@@ -34,7 +35,7 @@ class Plan(NamedTuple):
     drain_s: float
     """How long handlers may continue when their partition is revoked."""
     buffer_bytes: int
-    """The bytes of records that were received and are not finished, above which no more are fetched."""
+    """The room for records that were received and are not finished."""
 
 
 def checked_plan(
@@ -86,4 +87,7 @@ def _check_integer(name: str, given: object, most: int, what: str) -> None:
 
 
 def _is_async(handler: object) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(vars(type(handler)).get("__call__"))
+    while isinstance(handler, partial):
+        handler = handler.func
+    # A method of the type: `handler.__call__` is one for each function, whatever it is.
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)

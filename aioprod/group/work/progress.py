@@ -22,19 +22,17 @@ class Progress:
         self._expected = deque(self._unfinished)
         """The gaps of the marks whose records were not received yet."""
         self._end = max(start, marks.end)
-        """The offset behind the last record that was received, or that the marks say is finished."""
+        """The offset behind all that was received, or that the marks say is finished."""
         self._marked_end = marks.end
         self.next = start
-        """The offset behind the last record that was received."""
+        """The offset behind all that was received."""
         self._high = marks.end
         """The offset behind the last record that is finished."""
 
     def receive(self, offset: int) -> bool:
         """A record was received, not before `next`; False if it is finished already."""
+        self.pass_by(offset)
         self.next = offset + 1
-        while self._expected and self._expected[0] < offset:
-            # The log does not have this record any more.
-            self.finish(self._expected.popleft())
         if offset < self._marked_end:
             if not self._expected or self._expected[0] != offset:
                 return False
@@ -43,6 +41,16 @@ class Progress:
         self._unfinished[offset] = None
         self._end = offset + 1
         return True
+
+    def pass_by(self, position: int) -> None:
+        """All records before this offset were received: others that the marks name are not in the log any more.
+
+        Behind the last record there may be aborted ones, and markers of transactions.
+        """
+        while self._expected and self._expected[0] < position:
+            self.finish(self._expected.popleft())
+        self.next = max(self.next, position)
+        self._end = max(self._end, position)
 
     def finish(self, offset: int) -> None:
         """A record is finished; a second time this does nothing."""

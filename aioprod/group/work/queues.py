@@ -10,7 +10,7 @@ from itertools import count
 from aioprod.group.work.progress import Progress
 from aioprod.types import ConsumedRecord, TopicPartition
 
-__all__ = ["Job", "Queue", "Queues"]
+__all__ = ["Held", "Job", "Queue", "Queues"]
 
 
 class Job:
@@ -56,16 +56,31 @@ class Queue:
         self.jobs: deque[Job] = deque()
 
 
-class Queues:
-    """All records that were received and are not finished."""
+class Held:
+    """How much is received and not finished."""
+
+    __slots__ = ("bytes", "records")
 
     def __init__(self) -> None:
         self.records = 0
         self.bytes = 0
+
+    def add(self, records: int, size: int) -> None:
+        """So much more, or less."""
+        self.records += records
+        self.bytes += size
+
+
+class Queues:
+    """All records that were received and are not finished."""
+
+    def __init__(self) -> None:
+        self.total = Held()
+        self._of: dict[TopicPartition, Held] = {}
         self._queues: dict[Hashable, Queue] = {}
         self._ready: deque[Queue] = deque()
         """Queues whose first record waits for a handler."""
-        self._held: dict[TopicPartition, list[tuple[int, int, Queue]]] = {}
+        self._unfit: dict[TopicPartition, list[tuple[int, int, Queue]]] = {}
         """Queues whose first record waits until marks of its partition fit again: a heap by its offset."""
         self._numbers = count()
         self._stopped: set[TopicPartition] = set()
@@ -78,8 +93,7 @@ class Queues:
             self._queues[name] = queue = Queue(name, tp)
             self._ready.append(queue)
         queue.jobs.append(Job(record, progress, queue, size))
-        self.records += 1
-        self.bytes += size
+        self._count(tp, 1, size)
 
     def take(self) -> Job | None:
         """The next record to handle, None if there is none that may start now; its queue waits until `done`."""
@@ -90,7 +104,7 @@ class Queues:
             job = queue.jobs[0]
             if job.progress.may_start(job.record.offset):
                 return job
-            heappush(self._held.setdefault(queue.tp, []), (job.record.offset, next(self._numbers), queue))
+            heappush(self._unfit.setdefault(queue.tp, []), (job.record.offset, next(self._numbers), queue))
         return None
 
     def again(self, job: Job) -> None:
@@ -101,15 +115,14 @@ class Queues:
         """The record is finished: the next one of its queue may start, and those whose marks did not fit."""
         queue = job.queue
         queue.jobs.popleft()
-        self.records -= 1
-        self.bytes -= job.size
+        self._count(job.tp, -1, -job.size)
         if queue.jobs:
             self._ready.append(queue)
         else:
             del self._queues[queue.name]
-        held = self._held.get(job.tp)
-        while held and job.progress.may_start(held[0][0]):
-            self._ready.append(heappop(held)[2])
+        unfit = self._unfit.get(job.tp)
+        while unfit and job.progress.may_start(unfit[0][0]):
+            self._ready.append(heappop(unfit)[2])
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
         """Start no more records of these partitions."""
@@ -119,11 +132,19 @@ class Queues:
         """Forget all records of these partitions, none of which is in work; others that come may start."""
         for name, queue in list(self._queues.items()):
             if queue.tp in partitions:
-                self.records -= len(queue.jobs)
-                self.bytes -= sum(job.size for job in queue.jobs)
+                self._count(queue.tp, -len(queue.jobs), -sum(job.size for job in queue.jobs))
                 queue.jobs.clear()
                 del self._queues[name]
         self._ready = deque(queue for queue in self._ready if queue.jobs)
         for tp in partitions:
-            self._held.pop(tp, None)
+            self._unfit.pop(tp, None)
+            self._of.pop(tp, None)
         self._stopped.difference_update(partitions)
+
+    def held(self, tp: TopicPartition) -> Held:
+        """How much of this partition is held."""
+        return self._of.get(tp) or Held()
+
+    def _count(self, tp: TopicPartition, records: int, size: int) -> None:
+        self.total.add(records, size)
+        self._of.setdefault(tp, Held()).add(records, size)

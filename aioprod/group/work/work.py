@@ -23,6 +23,7 @@ from aioprod.group.work.marks import NOTHING, decoded
 from aioprod.group.work.plan import Plan, check_topics
 from aioprod.group.work.progress import Progress
 from aioprod.group.work.queues import Job, Queues
+from aioprod.group.work.room import Room
 from aioprod.types import ConsumedRecord, TopicPartition
 
 __all__ = ["Work"]
@@ -30,12 +31,6 @@ __all__ = ["Work"]
 Fetch: TypeAlias = Callable[[], Awaitable[list[ConsumedRecord] | None]]
 
 _CANCELLED: Final = "The handler was cancelled, and not by the member."
-_LIST_MAX: Final = 32
-"""Records that are received at once: by so many the bound of bytes may be passed, where records become larger."""
-_SIZE_GUESSED: Final = 65_536
-"""The bytes of a record, before the first one."""
-_RECORDS_MAX: Final = 10_000
-"""Records beside those in work that are held at most: a finite number also where they have no bytes."""
 _CHECK_S: Final = 1.0
 """The time between two looks at handlers that take long."""
 
@@ -68,13 +63,10 @@ class Work:
         """A handler that runs longer is logged: `max.poll.interval.ms`."""
         self._log = log
         self._queues = Queues()
+        self._room = Room(fetcher, assignment, self._queues, plan.buffer_bytes, plan.concurrency)
         self._running: dict[Job, asyncio.Task[None]] = {}
         self._waiting: dict[Job, asyncio.TimerHandle] = {}
         """Records whose handler has failed, until it is called again."""
-        self._largest = 0
-        """The bytes of the largest record that was received."""
-        self._paused: frozenset[TopicPartition] = frozenset()
-        """The partitions that are paused as too many records are held."""
         self._drain_s = plan.drain_s
         self._failure: BaseException | None = None
         """The error that ends the work: the first one of a handler."""
@@ -100,7 +92,7 @@ class Work:
             finally:
                 # Not before: a commit that is cut off could arrive after a letter's transaction.
                 watch.cancel()
-                self._fetcher.resume(self._paused)
+                self._room.close()
                 self._commits.forget(tuple(self._commits.progress))
         if self._failure is not None:
             raise self._failure
@@ -108,22 +100,19 @@ class Work:
     async def _fetch(self) -> list[ConsumedRecord] | None:
         if self._failure is not None:
             raise self._failure
-        return await self._fetcher.next_list(self._room, 0.0, as_stored=True)
-
-    @property
-    def _room(self) -> int:
-        """How many records to receive next: as many as there is room for, if they are as large as the largest."""
-        left = self._plan.buffer_bytes - self._queues.bytes
-        return max(1, min(_LIST_MAX, left // (self._largest or _SIZE_GUESSED)))
+        return await self._fetcher.next_list(self._room.records, 0.0, as_stored=True)
 
     def _receive(self, records: Iterable[ConsumedRecord]) -> None:
+        largest, partitions = 0, set()
         for record in records:
             tp = TopicPartition(record.topic, record.partition)
             progress = self._progress_of(tp, record.offset)
             if progress.receive(record.offset):
                 size = _size(record)
-                self._largest = max(self._largest, size)
+                largest = max(largest, size)
+                partitions.add(tp)
                 self._queues.add(self._queue_name(record, tp), record, tp, progress, size)
+        self._room.received(partitions, largest)
         self._start()
 
     def _progress_of(self, tp: TopicPartition, offset: int) -> Progress:
@@ -142,17 +131,6 @@ class Work:
             return tp, record.key
         return tp, record.offset
 
-    def _limit(self) -> None:
-        """Stop fetching while too many records are held, and fetch again when half of them are finished."""
-        waiting = self._queues.records - len(self._running)
-        share = max(self._queues.bytes / self._plan.buffer_bytes, waiting / _RECORDS_MAX)
-        if share >= 1.0:
-            self._paused |= self._assignment.readable - self._fetcher.paused
-            self._fetcher.pause(self._paused & self._assignment.readable)
-        elif share <= 0.5 and self._paused:
-            self._fetcher.resume(self._paused)
-            self._paused = frozenset()
-
     # --- handlers
 
     def _start(self) -> None:
@@ -161,7 +139,6 @@ class Work:
             task = asyncio.ensure_future(self._handle(job))
             self._running[job] = task
             task.add_done_callback(partial(self._ended, job))
-        self._limit()
 
     async def _handle(self, job: Job) -> None:
         """Call the handler once; raises what it raises, unless a dead letter is sent."""
@@ -181,7 +158,8 @@ class Work:
 
     def _may_retry(self, job: Job, error: BaseException) -> bool:
         """A record that can't be deserialized stays so."""
-        has_failed = job.has_letter or type(error) is SerializationError or not isinstance(error, Exception)
+        is_unreadable = type(error) is SerializationError and error.offset is not None
+        has_failed = job.has_letter or is_unreadable or not isinstance(error, Exception)
         return not has_failed and job.failures <= self._plan.retry.times
 
     def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
@@ -196,6 +174,7 @@ class Work:
         elif (error := task.exception()) is None:
             job.progress.finish(job.record.offset)
             self._queues.done(job)
+            self._room.finished(job.tp)
         elif self._may_retry(job, error):
             self._retry(job, error)
         else:
@@ -260,9 +239,18 @@ class Work:
         try:
             await self._stop(frozenset(partitions), None if is_lost else self._drain_s)
         finally:
-            self._paused -= frozenset(partitions)
+            self._room.leave_paused(partitions)
             self._commits.forget(partitions)
             self._start()
+
+    @property
+    def is_in_handler(self) -> bool:
+        """Whether the current task is a handler."""
+        return asyncio.current_task() in self._running.values()
+
+    def begin_again(self, tp: TopicPartition) -> None:
+        """The partition has another log now. The records of the one before are still handled."""
+        self._commits.begin_again(tp)
 
     def limit_drain(self, timeout_s: float) -> None:
         """The member is closed within this time: a third is for handlers, and another one for those that ignore it."""
@@ -274,7 +262,7 @@ class Work:
 
     def leave_paused(self, partitions: Iterable[TopicPartition]) -> None:
         """The application pauses these partitions, and only it resumes them."""
-        self._paused -= frozenset(partitions)
+        self._room.leave_paused(partitions)
 
     async def _stop(self, partitions: frozenset[TopicPartition], drain_s: float | None) -> None:
         """End the work on these partitions; None: they are lost, and nothing is committed.
@@ -294,6 +282,7 @@ class Work:
             for job in [job for job in self._waiting if job.tp in partitions]:
                 self._waiting.pop(job).cancel()
             self._queues.drop(partitions)
+            self._room.look_at_all()
 
     def _running_of(self, partitions: frozenset[TopicPartition]) -> dict[Job, asyncio.Task[None]]:
         return {job: task for job, task in self._running.items() if job.tp in partitions}

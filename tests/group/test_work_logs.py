@@ -1,0 +1,203 @@
+"""Logs that are replaced during work, and metadata of commits that do not belong to the log: no record is left out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aioprod import Producer
+from aioprod.group import Member
+from aioprod.group.work.marks import Marks, encoded
+from aioprod.testing import FakeCluster
+from aioprod.testing.fake.state.groups import Committed
+from aioprod.types import TopicPartition
+from tests.group.test_work import Bag, Kitchen, committed, fill, new_member, now, play, until, working
+from tests.support.sessions import keep_loop_time
+
+P0 = TopicPartition("t", 0)
+both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+
+async def leave_behind(brokers: FakeCluster, offset: int, metadata: str) -> None:
+    """Have the group, which has no members, a commit that somebody else has made."""
+    async with new_member(brokers) as member:
+        poll = asyncio.create_task(anext(member))
+        await until(lambda: bool(member.assignment))
+        poll.cancel()
+        await asyncio.wait([poll])
+    brokers.state.groups["g"].offsets[P0] = Committed(offset, -1, metadata)
+
+
+@pytest.mark.parametrize(
+    ("offset", "metadata", "left_out"),
+    [
+        (5, encoded(5, Marks(12, (5, 8))), {6, 7, 9, 10, 11}),
+        (5, encoded(5, Marks(12, (5, 8)))[:-3], set()),
+        # A tool has moved the offset, and kept the metadata: MirrorMaker does.
+        (5, encoded(7, Marks(12, (7, 9))), set()),
+        (3, encoded(5, Marks(12, (5, 8))), set()),
+        (5, "a note of somebody", set()),
+    ],
+)
+def test_only_marks_of_this_offset_leave_records_out(offset: int, metadata: str, left_out: set[int]) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 20)
+        await leave_behind(brokers, offset, metadata)
+        kitchen = Kitchen()
+        async with working(brokers, kitchen.cook):
+            await until(lambda: committed(brokers) == (20, set()))
+        assert {at for _, at in kitchen.done} == set(range(offset, 20)) - left_out
+
+    play(scene)
+
+
+def test_marks_leave_out_no_record_of_a_log_that_ends_before_them() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 5)
+        await leave_behind(brokers, 7, encoded(7, Marks(12, (7, 9))))
+        kitchen = Kitchen()
+        async with working(brokers, kitchen.cook):
+            await until(lambda: committed(brokers) == (5, set()))
+        assert {at for _, at in kitchen.done} == set(range(5))
+
+    play(scene)
+
+
+@both_protocols
+def test_what_is_finished_of_a_deleted_topic_is_not_committed_for_its_successor(protocol: str) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen = Kitchen(lambda record: {2: 10.0, 5: 10.0, 7: 5.0}.get(record.offset, 0.1))
+        kitchen.keys_in_work = Bag()
+        member = new_member(brokers, metadata_max_age_ms=1000, group_protocol=protocol)
+        async with working(brokers, kitchen.cook, member, drain_s=1.0):
+            await until(lambda: len(kitchen.done) == 7)
+            await asyncio.sleep(2.0)
+            assert committed(brokers) == (2, {5, 7})
+            brokers.recreate_topic("t")
+            await asyncio.sleep(10.0)
+        assert P0 not in brokers.state.groups["g"].offsets
+        await fill(brokers, 12)
+        again = Kitchen()
+        async with working(brokers, again.cook):
+            await until(lambda: len(again.done) == 12)
+
+    play(scene)
+
+
+@both_protocols
+def test_work_goes_on_in_the_successor_of_a_deleted_topic(protocol: str) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen = Kitchen(lambda record: 10.0 if record.offset == 3 else 0.1)
+        kitchen.keys_in_work = Bag()
+        member = new_member(brokers, metadata_max_age_ms=1000, group_protocol=protocol)
+        async with working(brokers, kitchen.cook, member, drain_s=1.0):
+            await until(lambda: len(kitchen.done) == 9)
+            brokers.recreate_topic("t")
+            await fill(brokers, 10)
+            await until(lambda: brokers.committed_offset("g", P0) == 10)
+            assert sum(1 for _, at in kitchen.done if at != 3) == 18
+
+    play(scene)
+
+
+def test_a_loop_commits_the_position_in_the_successor_where_it_is_that_of_the_deleted_topic() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 3)
+        async with new_member(brokers, metadata_max_age_ms=1000, enable_auto_commit=True) as member:
+            for _ in range(2):
+                for _ in range(3):
+                    await anext(member)
+                poll = asyncio.create_task(anext(member))
+                await until(lambda: P0 in brokers.state.groups["g"].offsets)
+                assert committed(brokers) == (3, set())
+                poll.cancel()
+                await asyncio.wait([poll])
+                brokers.recreate_topic("t")
+                assert P0 not in brokers.state.groups["g"].offsets
+                await fill(brokers, 3)
+
+    play(scene)
+
+
+@both_protocols
+@pytest.mark.parametrize("is_loop", [False, True])
+def test_a_deleted_topic_holds_up_neither_other_commits_nor_the_end(protocol: Any, is_loop: bool) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        brokers.create_topic("u")
+        async with Producer(brokers.bootstrap) as producer:
+            await producer.send("u", b"0", key=b"of u")
+        kitchen = Kitchen(lambda record: 0.1 if record.topic == "t" else 5.0)
+
+        async def work() -> None:
+            if not is_loop:
+                await member.work(kitchen.cook, concurrency=10, drain_s=1.0)
+            async for record in member:
+                await kitchen.cook(record)
+
+        member = Member(
+            brokers.bootstrap,
+            group_id="g",
+            topics=["t", "u"],
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=1000,
+            group_protocol=protocol,
+            enable_auto_commit=True,
+        )
+        keep_loop_time(member._session, member._reading)
+        async with member:
+            task = asyncio.create_task(work())
+            await until(lambda: kitchen.at_once > 0 and member.positions.get(TopicPartition("u", 0)) == 1)
+            brokers.state.auto_create = False
+            brokers.delete_topic("u")
+            await asyncio.sleep(20.0)
+            began = now()
+            await fill(brokers, 10)
+            await until(lambda: brokers.committed_offset("g", P0) == 20)
+            await member.close()
+            await task
+            assert now() - began < 10.0
+
+    play(scene)
+
+
+def test_the_markers_and_aborted_records_behind_the_last_record_are_committed() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        async with Producer(brokers.bootstrap, transactional_id="x") as producer:
+            async with producer.transaction():
+                await producer.send("t", b"0", key=b"a")
+            await producer.begin_transaction()
+            await producer.send("t", b"1", key=b"b")
+            await producer.abort_transaction()
+        member = new_member(brokers, isolation_level="read_committed")
+        kitchen = Kitchen(lambda record: 5.0)
+        async with working(brokers, kitchen.cook, member):
+            await until(lambda: bool(kitchen.begun))
+            await member.commit()
+            assert committed(brokers) == (0, set())
+            await until(lambda: bool(kitchen.done))
+            await member.commit()
+            assert committed(brokers) == (4, set())
+            assert member.lag() == {P0: 0}
+
+    play(scene)
+
+
+def test_a_place_in_a_deleted_topic_is_none_in_its_successor() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        async with new_member(brokers, metadata_max_age_ms=1000) as member:
+            record = await anext(member)
+            await asyncio.sleep(1.0)
+            brokers.recreate_topic("t")
+            await fill(brokers, 10)
+            await asyncio.sleep(3.0)
+            member.skip(record)
+            member.seek(P0, 4)
+            assert [(await anext(member)).offset for _ in range(10)] == list(range(10))
+
+    play(scene)
