@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+from abc import ABCMeta
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 
 from aioprod.errors import UsageError
 
 __all__ = ["ProcessBound", "hinting_at"]
+
+_OF_CYTHON: Final = ("__pyx_", "__reduce_cython__", "__setstate_cython__")
+"""How names begin that Cython gives to a compiled class."""
 
 
 class _Hint:
@@ -27,13 +31,32 @@ class _Hint:
         return f"<not here: {self._instead}>"
 
 
-class ProcessBound:
+def _of_use(kind: type, names: Iterable[str]) -> list[str]:
+    """Without hints and Cython's names, which completion and `help` would show."""
+    found = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+    return [name for name in names if not isinstance(found.get(name), _Hint) and not name.startswith(_OF_CYTHON)]
+
+
+class _Listed(ABCMeta):
+    """The type of the clients: `dir` of a class has what can be called on it.
+
+    An ABCMeta, so that a class of a user's may derive from a client and from an abstract class.
+    """
+
+    def __dir__(cls) -> list[str]:
+        return _of_use(cls, super().__dir__())
+
+
+class ProcessBound(metaclass=_Listed):
     """An object with connections, which can't be pickled for another process, nor copied."""
 
     __slots__ = ()
 
     if not TYPE_CHECKING:
         __enter__ = _Hint("__enter__", "write `async with`, as its start and its end are awaited.")
+
+    def __dir__(self) -> list[str]:
+        return _of_use(type(self), super().__dir__())
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         name = type(self).__name__
@@ -50,12 +73,4 @@ def hinting_at(instead: Mapping[str, str]) -> type[ProcessBound]:
     that these names are missing to them.
     """
     hints: dict[str, Any] = {name: _Hint(name, words) for name, words in instead.items()}
-
-    def names_but_these(self: object) -> list[str]:
-        return [name for name in object.__dir__(self) if name not in hints]
-
-    return type(
-        "ForeignCallHints",
-        (ProcessBound,),
-        {**hints, "__slots__": (), "__module__": __name__, "__dir__": names_but_these},
-    )
+    return type("ForeignCallHints", (ProcessBound,), {**hints, "__slots__": (), "__module__": __name__})

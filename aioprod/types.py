@@ -6,7 +6,7 @@ import datetime
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias
 
 from aioprod._logger import Logger
 from aioprod._short_reprs import shown_record
@@ -24,6 +24,7 @@ __all__ = [
     "ErrorCallback",
     "GroupMetadata",
     "Headers",
+    "NamesGroup",
     "OffsetAndMetadata",
     "ProducerRecord",
     "RecordMetadata",
@@ -73,6 +74,15 @@ class GroupMetadata(NamedTuple):
     """The member epoch with `group.protocol=consumer`."""
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+class NamesGroup(Protocol):
+    """The group metadata of another client's consumer; its member is taken from the attributes of `GroupMetadata`."""
+
+    @property
+    def group_id(self) -> str:
+        """The name of the consumer group."""
+        ...
 
 
 class _NoValue:

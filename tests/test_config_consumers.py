@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -224,6 +224,15 @@ def test_no_group_is_an_error_that_names_both_ways() -> None:
     assert caught.value.hint is not None
     assert "group_id=" in caught.value.hint
     assert '"group.id"' in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(("smallest", "beginning", "Earliest"), "earliest"), (("largest", "end"), "latest"), (("error",), "none")],
+)
+def test_words_of_librdkafka_say_where_to_start(words: Sequence[str], meant: str) -> None:
+    for word in words:
+        assert member(group_id="g", config={"auto.offset.reset": word}).config.auto_offset_reset == meant
 
 
 def test_arguments_win_over_the_config() -> None:

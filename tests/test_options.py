@@ -5,15 +5,27 @@ Lines with `type: ignore` are calls that type checkers must refuse: mypy fails w
 
 from __future__ import annotations
 
+import asyncio
+import builtins
+import collections.abc
+import concurrent.futures
+import contextlib
 import inspect
 import json
 import re
+import types
+import typing
+import uuid
 from collections.abc import Callable, Mapping
 from ssl import SSLContext
 from typing import Any
 
 import pytest
 
+import aioprod.admin
+import aioprod.group
+import aioprod.producer
+import aioprod.sync
 from aioprod import Admin, AioprodError, Member, OAuthToken, Producer, ProducerRecord, RecordMetadata, options, read
 from aioprod.cluster import Cluster
 from aioprod.errors import ConfigError
@@ -23,6 +35,13 @@ from aioprod.routing import DefaultPartitioner, Murmur2Partitioner
 from aioprod.serializers import IntegerSerializer, StringDeserializer
 from aioprod.transactions import TransactionSession
 from tools.typed_options import SHAPES, keywords
+
+PUBLIC = (
+    *(aioprod, aioprod.errors, aioprod.types, aioprod.cluster, aioprod.config, aioprod.metrics, aioprod.options),
+    *(aioprod.admin, aioprod.group, aioprod.producer, aioprod.reader, aioprod.transactions),
+    *(builtins, asyncio, collections.abc, concurrent.futures, contextlib, types, typing, uuid),
+)
+"""Modules whose names people know or find in the reference."""
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
@@ -46,6 +65,17 @@ def test_a_signature_has_no_names_of_the_inside(client: Callable[..., Any]) -> N
         spelled = str(parameter.annotation)
         for name in re.findall(r"\b[A-Z]\w+Options?\b", spelled):
             assert hasattr(options, name)
+
+
+@pytest.mark.parametrize("client", [Producer, Reader, Member, Admin, TransactionSession, aioprod.sync.Producer])
+def test_the_names_in_signatures_can_be_looked_up(client: type) -> None:
+    calls = [getattr(client, name) for name in dir(client) if name == "__init__" or name[0] != "_"]
+    for call in filter(callable, calls):
+        signature = inspect.signature(call)
+        spelled = [str(one.annotation) for one in signature.parameters.values()]
+        for words in (*spelled, str(signature.return_annotation)):
+            for name in re.findall(r"(?<![.\w])[A-Z]\w+", re.sub(r"Literal\[[^]]*\]|pa\.\w+", "", words)):
+                assert any(hasattr(room, name) for room in PUBLIC), f"{call.__qualname__}: {name}"
 
 
 class Recorder:

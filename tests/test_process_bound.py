@@ -6,12 +6,14 @@ import asyncio
 import copy
 import inspect
 import pickle
+import pydoc
+from abc import ABC
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
-import aioprod
+import aioprod.sync
 from aioprod import Admin, Member, Producer, admin
 from aioprod.errors import MetadataTimeoutError, UsageError
 from aioprod.group import foreign_calls as of_members
@@ -58,6 +60,34 @@ def test_a_call_of_another_client_is_an_attribute_error_with_the_way_out(
 def test_a_with_without_async_says_so(make: Callable[[], Any]) -> None:
     with pytest.raises(AttributeError, match="has no '__enter__': write `async with`"), make():
         pass
+
+
+@pytest.mark.parametrize(("make", "table"), TABLES)
+def test_completion_offers_only_what_a_client_has(make: Callable[[], Any], table: dict[str, str]) -> None:
+    kind = type(make())
+    for names in (dir(kind), dir(make())):
+        assert not table.keys() & names
+        assert not {"__enter__", "__pyx_vtable__", "__reduce_cython__", "__setstate_cython__"} & set(names)
+        assert {"start", "close", "__aenter__"} <= set(names)
+
+
+def test_a_class_of_a_users_may_have_a_call_of_another_client() -> None:
+    class Stoppable(Producer, ABC):
+        """A producer with aiokafka's name for the end."""
+
+        async def stop(self) -> None:
+            await self.close()
+
+    assert "stop" in dir(Stoppable)
+    assert "stop" in dir(Stoppable("a:1"))
+    assert "poll" not in dir(Stoppable)
+
+
+@pytest.mark.parametrize("kind", [Producer, Admin, Member, Reader, aioprod.sync.Producer])
+def test_help_has_nothing_of_the_inside(kind: type) -> None:
+    page = pydoc.plain(pydoc.render_doc(kind))
+    assert "See help(type(self))" not in page
+    assert "__pyx" not in page
 
 
 def test_other_names_are_missing_as_ever() -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from aioprod.admin.groups import GroupDescription
-    from aioprod.admin.offset_resets import OffsetChange, Partitions, Target
+    from aioprod.admin.offset_resets import OffsetChange
     from aioprod.options import AdminOptions
 
 __all__ = ["Admin", "ClusterDescription", "GroupListing"]
@@ -91,6 +91,7 @@ class Admin(SessionUser, _ForeignCallHints):
         config: SessionConfig | Mapping[str, Any] | None = None,
         **options: Unpack[AdminOptions],
     ) -> None:
+        """The class says what the arguments are."""
         self.config = SessionConfig.given(config, bootstrap_servers, options)
         self._session = Session(self.config, "admin client")
 
@@ -275,10 +276,10 @@ class Admin(SessionUser, _ForeignCallHints):
     async def reset_offsets(
         self,
         group_id: str,
-        to: Target | None = None,
+        to: At | Mapping[TopicPartition, int] | None = None,
         *,
         shift_by: int | None = None,
-        partitions: Partitions | None = None,
+        partitions: str | TopicPartition | Iterable[str | TopicPartition] | None = None,
         dry_run: bool = False,
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetChange]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import codecs
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from aioprod.config._addresses import addresses_of
@@ -193,16 +194,24 @@ def _or_none(convert: Callable[[Any], object]) -> Callable[[Any], object]:
     return lambda given: None if given is None else convert(given)
 
 
-def choice(default: TextT, choices: Iterable[str], absent: str | None = None, **columns: Any) -> TextT:
+def choice(
+    default: TextT,
+    choices: Iterable[str],
+    absent: str | None = None,
+    also: Mapping[str, str] = MappingProxyType({}),
+    **columns: Any,
+) -> TextT:
     """Declare one of a few words, in any case of letters, stored as spelled in `choices`.
 
-    None stands for the word `absent`, if given, and is valid where it is the default.
+    None stands for the word `absent`, if given, and is valid where it is the default. `also` has the words of other
+    clients for some of them.
     """
     known = {word.lower(): word for word in choices}
+    understood = {**known, **also}
 
     def convert(given: Any) -> str:
         try:
-            return known[_text(absent if given is None else given).lower()]
+            return understood[_text(absent if given is None else given).lower()]
         except KeyError as error:
             raise ValueError("not one of them") from error
 

@@ -35,9 +35,10 @@ class MemberConfig(ReaderConfig):
     auto_offset_reset: str = choice(
         "latest",
         ["latest", "earliest", "none"],
+        also={"largest": "latest", "end": "latest", "smallest": "earliest", "beginning": "earliest", "error": "none"},
         importance=MEDIUM,
         doc="Where to start when the group has committed nothing, or the log does not have the offset any more. "
-        "`none` raises an error.",
+        "`none` raises an error. librdkafka's other words for the same are known.",
     )
     partition_assignment_strategy: tuple[Any, ...] = instances(
         "assignor",

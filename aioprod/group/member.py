@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -32,7 +32,7 @@ from aioprod.group.validation import (
     place_of,
 )
 from aioprod.group.work.dead_letters import DeadLetters
-from aioprod.group.work.plan import Handler, Order, checked_plan
+from aioprod.group.work.plan import checked_plan
 from aioprod.group.work.retry import Retry
 from aioprod.group.work.work import Work
 from aioprod.reader.arrow_rows import ARROW_ROWS, check_arrow
@@ -89,6 +89,7 @@ class Member(StateCalls, ForeignCallHints):
         value_deserializer: DeserializerOption | None = None,
         **options: Unpack[MemberOptions],
     ) -> None:
+        """The class says what the arguments are."""
         named = {
             "assignors": assignors,
             "auto_offset_reset": auto_offset_reset,
@@ -254,7 +255,7 @@ class Member(StateCalls, ForeignCallHints):
             self._fetcher.offer(self._poll_timer.until)
         return record
 
-    def batches(self, max_records: int = 500, max_wait_ms: float = 0.0) -> Batches[list[ConsumedRecord]]:
+    def batches(self, max_records: int = 500, max_wait_ms: float = 0.0) -> AsyncIterator[list[ConsumedRecord]]:
         """The records in lists: an asynchronous iterator over `list[ConsumedRecord]`.
 
             async for batch in member.batches(max_records=1000, max_wait_ms=200):
@@ -271,7 +272,7 @@ class Member(StateCalls, ForeignCallHints):
     def _next_list(self, max_records: int, max_wait_s: float) -> Coroutine[Any, Any, list[ConsumedRecord]]:
         return self._poll(lambda: self._fetcher.next_list(max_records, max_wait_s))
 
-    def arrow_batches(self, max_records: int = ARROW_ROWS, max_wait_ms: float = 0.0) -> Batches[pa.RecordBatch]:
+    def arrow_batches(self, max_records: int = ARROW_ROWS, max_wait_ms: float = 0.0) -> AsyncIterator[pa.RecordBatch]:
         """As `batches`, but record batches of pyarrow, with the columns of `Reader.read_arrow`.
 
             async for batch in member.arrow_batches(max_wait_ms=200):
@@ -359,10 +360,10 @@ class Member(StateCalls, ForeignCallHints):
 
     async def work(
         self,
-        handler: Handler,
+        handler: Callable[[ConsumedRecord], Awaitable[Any]],
         *,
         concurrency: int,
-        order: Order = "key",
+        order: Literal["key", "partition"] | None = "key",
         retry: Retry | None = None,
         dead_letters: DeadLetters | None = None,
         drain_s: float = 10.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from aioprod.calls.session import Session, Started
 from aioprod.errors import UsageError
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from aioprod.group.parts import Parts
 
 __all__ = ["PartitionCalls"]
-
-Partitions: TypeAlias = TopicPartition | Iterable[TopicPartition]
-"""One partition, or several."""
 
 
 class PartitionCalls(Started):
@@ -60,7 +57,9 @@ class PartitionCalls(Started):
         lag = self._fetcher.lag
         return {tp: lag.get(tp) for tp in self.assignment}
 
-    async def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    async def committed(
+        self, partitions: TopicPartition | Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The committed offset of each partition, None where there is none.
 
         Raises BrokerError, AuthorizationError, RequestTimedOutError after `default.api.timeout.ms`.
@@ -68,11 +67,15 @@ class PartitionCalls(Started):
         assignment = self._running().assignment
         return await assignment.committed(self._requested(partitions))
 
-    async def beginning_offsets(self, partitions: Partitions | None = None) -> dict[TopicPartition, int]:
+    async def beginning_offsets(
+        self, partitions: TopicPartition | Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, int]:
         """The first offset of each partition's log; raises what `end_offsets` raises."""
         return await self._look_up(partitions, EARLIEST)
 
-    async def end_offsets(self, partitions: Partitions | None = None) -> dict[TopicPartition, int]:
+    async def end_offsets(
+        self, partitions: TopicPartition | Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, int]:
         """The offset after the last record of each partition: under read_committed the last stable offset.
 
         Raises UnknownTopicError, AuthorizationError, and RequestTimedOutError when no leader answers for
@@ -91,13 +94,15 @@ class PartitionCalls(Started):
         found = await look_up(self._reading, timestamps, self.config.isolation_level)
         return {tp: None if offset < 0 else offset for tp, offset in found.items()}
 
-    async def _look_up(self, partitions: Partitions | None, time: int) -> dict[TopicPartition, int]:
+    async def _look_up(
+        self, partitions: TopicPartition | Iterable[TopicPartition] | None, time: int
+    ) -> dict[TopicPartition, int]:
         self._running()
         return await look_up(
             self._reading, dict.fromkeys(self._requested(partitions), time), self.config.isolation_level
         )
 
-    def _requested(self, partitions: Partitions | None) -> tuple[TopicPartition, ...]:
+    def _requested(self, partitions: TopicPartition | Iterable[TopicPartition] | None) -> tuple[TopicPartition, ...]:
         return tuple(sorted(self.assignment)) if partitions is None else checked_partitions(partitions)
 
     # --- seek
@@ -109,17 +114,19 @@ class PartitionCalls(Started):
         self._to_move([partition])
         assignment.seek({partition: target.offset})
 
-    def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
+    def seek_to_beginning(self, partitions: TopicPartition | Iterable[TopicPartition] | None = None) -> None:
         """Continue to read at the start of the log; it is looked up after this call, as in Java."""
         assignment = self._running().assignment
         assignment.seek(dict.fromkeys(self._to_move(partitions), EARLIEST))
 
-    def seek_to_end(self, partitions: Partitions | None = None) -> None:
+    def seek_to_end(self, partitions: TopicPartition | Iterable[TopicPartition] | None = None) -> None:
         """Continue to read at the end of the log; it is looked up after this call."""
         assignment = self._running().assignment
         assignment.seek(dict.fromkeys(self._to_move(partitions), LATEST))
 
-    async def seek_to_time(self, at: Timestamp, partitions: Partitions | None = None) -> None:
+    async def seek_to_time(
+        self, at: Timestamp, partitions: TopicPartition | Iterable[TopicPartition] | None = None
+    ) -> None:
         """Continue to read at the first record that is not older than a time, and at the end where all are older.
 
         Times and errors are those of `offsets_for_times`; partitions that are revoked while the offsets are looked up
@@ -140,7 +147,7 @@ class PartitionCalls(Started):
 
     # --- pause
 
-    def pause(self, partitions: Partitions | None = None) -> None:
+    def pause(self, partitions: TopicPartition | Iterable[TopicPartition] | None = None) -> None:
         """Neither fetch these partitions nor return records of them, until they are resumed or revoked.
 
         Records that were fetched are kept. The member stays in its group, and the positions stay where they are.
@@ -150,7 +157,7 @@ class PartitionCalls(Started):
             work.leave_paused(owned)
         self._fetcher.pause(owned)
 
-    def resume(self, partitions: Partitions | None = None) -> None:
+    def resume(self, partitions: TopicPartition | Iterable[TopicPartition] | None = None) -> None:
         """Continue to read these partitions, the records that were kept first; others are not changed."""
         self._running()
         self._fetcher.resume(self._owned(partitions))
@@ -160,7 +167,7 @@ class PartitionCalls(Started):
         """The partitions that are paused."""
         return self._fetcher.paused
 
-    def _to_move(self, partitions: Partitions | None) -> tuple[TopicPartition, ...]:
+    def _to_move(self, partitions: TopicPartition | Iterable[TopicPartition] | None) -> tuple[TopicPartition, ...]:
         """The partitions whose position is to be set."""
         if self._running().assignment.work is not None:
             raise UsageError(
@@ -168,7 +175,7 @@ class PartitionCalls(Started):
             )
         return self._owned(partitions)
 
-    def _owned(self, partitions: Partitions | None) -> tuple[TopicPartition, ...]:
+    def _owned(self, partitions: TopicPartition | Iterable[TopicPartition] | None) -> tuple[TopicPartition, ...]:
         assignment = self._running().assignment
         if partitions is None:
             return tuple(sorted(assignment.readable))

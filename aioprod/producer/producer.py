@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aioprod.config import ProducerConfig
 from aioprod.producer.callbacks import error_callback
+from aioprod.producer.foreign_calls import ForeignCallHints
 from aioprod.producer.producer_calls import ProducerCalls
 from aioprod.types import ErrorCallback
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Producer", "all_options"]
 
 
-class Producer(ProducerCalls):
+class Producer(ProducerCalls, ForeignCallHints):
     """Sends records to Kafka from one event loop; use it as `async with Producer("host:9092") as producer`.
 
     `options` are fields of `ProducerConfig` (Java's names in snake_case, `linger_ms=5`); they win over those of
@@ -44,6 +45,7 @@ class Producer(ProducerCalls):
         on_error: ErrorCallback | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
+        """The class says what the arguments are."""
         given = all_options(options, key_serializer, value_serializer, partitioner, interceptors)
         super().__init__(ProducerConfig.given(config, bootstrap_servers, given), error_callback(on_error))
 

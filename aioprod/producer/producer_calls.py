@@ -21,7 +21,6 @@ from aioprod.producer.clock import Clock
 from aioprod.producer.delivery_future import DeliveryFuture
 from aioprod.producer.engine import Engine
 from aioprod.producer.environment import Environment
-from aioprod.producer.foreign_calls import ForeignCallHints
 from aioprod.producer.guard import State
 from aioprod.producer.health import Health, health_of
 from aioprod.producer.logs.milestones import PRODUCER, Facade
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["ProducerCalls", "record_of"]
 
 
-class ProducerCalls(TransactionalCalls, ForeignCallHints):
+class ProducerCalls(TransactionalCalls):
     """All that users call on a `Producer`, over the `Engine`. Compiled, so it has no arguments of its own for users."""
 
     def __init__(

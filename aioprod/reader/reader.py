@@ -61,6 +61,7 @@ class Reader(SessionUser):
         value_deserializer: DeserializerOption | None = None,
         **options: Unpack[ReaderOptions],
     ) -> None:
+        """The class says what the arguments are."""
         named = {
             "isolation_level": isolation_level,
             "key_deserializer": key_deserializer,

@@ -80,6 +80,7 @@ class Producer(ProcessBound):
         on_error: ErrorCallback | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
+        """The class says what the arguments are."""
         given = all_options(options, key_serializer, value_serializer, partitioner, interceptors)
         self.config = ProducerConfig.given(config, bootstrap_servers, given)
         if self.config.transactional_id is not None:

@@ -78,11 +78,7 @@ class _Lists:
 def _mock_of(kind: type) -> NonCallableMagicMock:
     mocked: NonCallableMagicMock = create_autospec(kind, instance=True)
     for name in dir(kind):
-        try:
-            method = getattr(kind, name)
-        except AttributeError:  # A call of another client's, which raises with a hint to ours.
-            delattr(mocked, name)
-            continue
+        method = getattr(kind, name)
         if not name.startswith("_") and callable(method):
             setattr(mocked, name, create_autospec(_signature_of(method)))
     mocked.__aenter__.return_value = mocked

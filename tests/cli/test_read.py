@@ -133,6 +133,7 @@ def test_a_template_that_is_wrong(template: str) -> None:
         (["--partition", "4-2"], "'4-2' is not a range of partitions"),
         (["--count", "0"], "'0' is not a number of records"),
         (["--from", "soon"], "'soon' is not a time"),
+        (["--from", "-5"], "'-5' is no place: --tail 5 reads the last of each partition, then those that come"),
         (["--format", "%x"], "%x in '%x' is not part of a record"),
         (["--group", "g", "--tail", "3"], "--group reads what the group assigns"),
     ],

@@ -44,7 +44,7 @@ def test_what_is_to_be_done(found: OffsetAndMetadata | None, step: int, policy: 
 @pytest.mark.parametrize("policy", Policy)
 @pytest.mark.parametrize("step", [0, 3])
 def test_the_marker_of_another_is_never_believed(policy: Policy, step: int) -> None:
-    with pytest.raises(UsageError, match=r"belongs to another query or run.*--group aioprod-eos\.id"):
+    with pytest.raises(UsageError, match=r"to another query or run.* marker: aioprod groups delete aioprod-eos\.id$"):
         decide(of(4, "another"), step, "me", policy, "id")
 
 

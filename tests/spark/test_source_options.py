@@ -76,6 +76,20 @@ def test_settings_that_change_nothing_are_left_out_and_logged(caplog: pytest.Log
     )
 
 
+def test_a_group_and_waits_of_sparks_source_are_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aioprod.spark")
+    options = {"kafkaConsumer.pollTimeoutMs": "5", "fetchOffset.numRetries": "5", "fetchOffset.retryIntervalMs": "5"}
+    made(kafka__group__id="g", groupIdPrefix="spark", **options)
+    of_spark, of_kafka = caplog.messages
+    assert of_spark == (
+        "Left out: kafkaConsumer.pollTimeoutMs, as kafka.default.api.timeout.ms says how long to retry; "
+        "fetchOffset.numRetries, as kafka.default.api.timeout.ms says how long to retry; fetchOffset.retryIntervalMs, "
+        "as kafka.retry.backoff.ms is the wait between two tries; groupIdPrefix, as aioprod reads without a consumer "
+        "group."
+    )
+    assert of_kafka == "Left out: kafka.group.id, as aioprod reads without a consumer group."
+
+
 def test_what_to_read() -> None:
     assert made(subscribe="-", subscribePattern=" logs-.* ").topics == Topics(pattern="logs-.*")
     assigned = made(subscribe="-", assign='{"a": [3, 0, 3], "b": [1]}').topics
@@ -129,9 +143,7 @@ def test_limits() -> None:
         ({"isolation.level": "all"}, "isolation.level is 'all': it must be read_uncommitted or read_committed"),
         ({"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"}, "contradict each other"),
         ({"subscribePatern": "x"}, "'subscribepatern' is not an option .* Did you mean 'subscribePattern'"),
-        ({"groupIdPrefix": "x"}, "does not have the option groupIdPrefix: aioprod reads without a consumer group"),
         ({"minOffsetsPerTrigger": "5"}, "does not have the option minOffsetsPerTrigger: set the query's trigger"),
-        ({"kafka.group.id": "x"}, "kafka.group.id can't be set: aioprod reads without a consumer group"),
         ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset can't be set: startingOffsets says"),
         ({"kafka.fetch.max.byte": "5"}, "fetch.max.bytes"),
         ({"kafka.fetch.max.bytes": "lots"}, "fetch.max.bytes"),

@@ -144,6 +144,10 @@ def _bound(text: str) -> Place:
         return text
     if text.isdecimal() and len(text) < 13:
         return int(text)
+    if text.startswith("-") and text[1:].isdecimal():
+        raise ArgumentTypeError(
+            f"{text!r} is no place: --tail {text[1:]} reads the last of each partition, then those that come"
+        )
     return f"time:{timestamp_ms(text)}"
 
 

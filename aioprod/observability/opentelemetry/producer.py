@@ -86,6 +86,7 @@ class TracedProducer(Producer):
         record_keys: bool = True,
         **options: Unpack[ProducerOptions],
     ) -> None:
+        """The class says what the arguments are."""
         super().__init__(
             bootstrap_servers,
             config=config,

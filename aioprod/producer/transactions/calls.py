@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from aioprod._logger import Logger
 from aioprod.config import ProducerConfig
@@ -13,7 +13,7 @@ from aioprod.errors import AioprodError, UsageError
 from aioprod.producer.engine import Engine
 from aioprod.producer.guard import Guard
 from aioprod.producer.transactions.states import TransactionEvent, TransactionState
-from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
+from aioprod.types import GroupMetadata, NamesGroup, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     # Only a transactional producer imports them.
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["TransactionalCalls"]
 
 _logger = Logger("aioprod.producer")
-
-
-class NamesGroup(Protocol):
-    """The group metadata of another client's consumer; its member is taken from the attributes of `GroupMetadata`."""
-
-    @property
-    def group_id(self) -> str:
-        """The name of the consumer group."""
-        ...
 
 
 class TransactionalCalls:

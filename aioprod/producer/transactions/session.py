@@ -27,7 +27,6 @@ from aioprod.producer.transactions.handle import TransactionHandle
 from aioprod.producer.transactions.open_transaction import FIRST_IMPLICIT
 from aioprod.producer.transactions.requests import (
     CoordinatorRequests,
-    Offsets,
     ProducerIdentity,
     Rejected,
     transaction_version,
@@ -156,7 +155,9 @@ class TransactionSession(SessionUser):
         self._handle = handle
         self._commit_tried = False
 
-    async def send_offsets(self, offsets: Offsets, group: str | GroupMetadata) -> None:
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, int | tuple[int, str]], group: str | GroupMetadata
+    ) -> None:
         """Commit a group's offsets together with the transaction.
 
         `offsets` maps (topic, partition) to the next offset, or to an `OffsetAndMetadata`; the partitions have to

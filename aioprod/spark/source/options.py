@@ -21,7 +21,6 @@ __all__ = ["Limit", "SourceOptions", "Topics"]
 _logger = logging.getLogger(__name__)
 
 _NOT_HERE: Final = {
-    "group.id": "aioprod reads without a consumer group.",
     "auto.offset.reset": "startingOffsets says where a query begins, and its checkpoint where it continues.",
     "enable.auto.commit": "a query's checkpoint holds its offsets.",
     "key.deserializer": "keys are bytes: make of them what you want with functions of Spark.",
@@ -30,12 +29,14 @@ _NOT_HERE: Final = {
 }
 """Consumer settings that make no sense in a source, with the reason for the error."""
 
+_WITHOUT_GROUP: Final = "as aioprod reads without a consumer group"
 _GROUPS: Final = "which belongs to consumer groups"
 _POINTLESS: Final = {
     "allow.auto.create.topics": "as reading never creates a topic",
     "auto.commit.interval.ms": _GROUPS,
     "exclude.internal.topics": "as the topics to read are named",
     "fetch.min.bytes": "as brokers answer as soon as there is a record",
+    "group.id": _WITHOUT_GROUP,
     "group.instance.id": _GROUPS,
     "heartbeat.interval.ms": _GROUPS,
     "max.poll.interval.ms": _GROUPS,
@@ -45,15 +46,19 @@ _POINTLESS: Final = {
 }
 """Consumer settings that change nothing here, with the reason for the log: jobs share a dict of settings."""
 
-_LEFT_OUT: Final = {
+_MISSING: Final = {
     "minOffsetsPerTrigger": "set the query's trigger to an interval that gathers enough records.",
     "maxTriggerDelay": "set the query's trigger to an interval that gathers enough records.",
-    "kafkaConsumer.pollTimeoutMs": "kafka.default.api.timeout.ms says how long to retry.",
-    "fetchOffset.numRetries": "kafka.default.api.timeout.ms says how long to retry.",
-    "fetchOffset.retryIntervalMs": "kafka.retry.backoff.ms is the wait between two tries.",
-    "groupIdPrefix": "aioprod reads without a consumer group.",
 }
-"""Options of Spark's own source that this one does not have, with what to do in their place."""
+"""Options of Spark's own source that say when it reads, and are not here, with what to do in their place."""
+
+_LEFT_OUT: Final = {
+    "kafkaConsumer.pollTimeoutMs": "as kafka.default.api.timeout.ms says how long to retry",
+    "fetchOffset.numRetries": "as kafka.default.api.timeout.ms says how long to retry",
+    "fetchOffset.retryIntervalMs": "as kafka.retry.backoff.ms is the wait between two tries",
+    "groupIdPrefix": _WITHOUT_GROUP,
+}
+"""Options of Spark's own source that change nothing here, with the reason for the log."""
 
 _FETCH_BYTES: Final = 4 << 20
 """A task reads one partition: its answers may be larger than where many share one."""
@@ -122,10 +127,12 @@ class SourceOptions:
     @classmethod
     def from_spark(cls, given: Mapping[str, str]) -> Self:
         """Of the options that a user gave to `spark.read` or `spark.readStream`; raises ConfigError."""
-        own, kafka = split_options(given, (*cls.KNOWN, *_LEFT_OUT))
-        for name, reason in _LEFT_OUT.items():
+        own, kafka = split_options(given, (*cls.KNOWN, *_MISSING, *_LEFT_OUT))
+        for name, reason in _MISSING.items():
             if name.lower() in own:
                 raise ConfigError(f"aioprod's source does not have the option {name}: {reason}")
+        if left_out := [f"{name}, {reason}" for name, reason in _LEFT_OUT.items() if name.lower() in own]:
+            _logger.info("Left out: %s.", "; ".join(left_out))
         kafka.forbid(_NOT_HERE)
         start, end = _limit(own, "starting"), _limit(own, "ending")
         options = cls(

@@ -72,7 +72,7 @@ def decide(found: OffsetAndMetadata | None, step: int, owner: str, policy: Polic
             f"The transactional.id {transactional_id!r} belongs to another query or run: its marker is of "
             f"{found.metadata!r}, this is {owner!r}.",
             hint="Give each query, each checkpoint and each run an id of its own. If the other one is over for good, "
-            f"delete its marker: kafka-consumer-groups.sh --delete --group {group_of(transactional_id)}",
+            f"delete its marker: aioprod groups delete {group_of(transactional_id)}",
         )
     if found.offset > step:
         return Action.SKIP
