@@ -167,8 +167,8 @@ class Member(StateCalls, ForeignCallHints):
         self._session.check_loop()
         work = None if self._parts is None else self._parts.assignment.work
         if self._gate.is_in_callback or (work is not None and work.is_in_handler):
-            who = "a callback" if self._gate.is_in_callback else "a handler"
-            raise UsageError(f"close() was called by {who} of this member.", hint="Call it from another task.")
+            caller = "a callback" if self._gate.is_in_callback else "a handler"
+            raise UsageError(f"close() was called by {caller} of this member.", hint="Call it from another task.")
         timeout_s = self.config.close_timeout_ms / 1000 if timeout is None else timeout
         if self._closed is not None:
             self._gate.polls_no_more()

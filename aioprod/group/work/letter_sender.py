@@ -28,7 +28,7 @@ _BACKOFF: Final = Backoff(0.5, 30.0)
 """The delays between two tries to send a letter."""
 _FATAL: Final = (AuthorizationError, ConfigError, InvalidRecordError, ProducerFencedError, UsageError)
 """Errors that another try does not mend; InvalidRecordError: the letter itself can't be sent."""
-_REFUSED: Final = frozenset(
+_REJECTED: Final = frozenset(
     {
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -87,4 +87,4 @@ class LetterSender:
 
 
 def _is_fatal(failure: AioprodError) -> bool:
-    return isinstance(failure, _FATAL) or (isinstance(failure, DeliveryError) and failure.code in _REFUSED)
+    return isinstance(failure, _FATAL) or (isinstance(failure, DeliveryError) and failure.code in _REJECTED)
