@@ -35,8 +35,8 @@ CONTENDERS: Final = (
     Contender("java-key", "parallel-consumer, KEY", "keys", _MARKS),
     Contender("work-none", "aioprod work, order=None", "none", _MARKS),
     Contender("java-unordered", "parallel-consumer, UNORDERED", "none", _MARKS),
-    Contender("faststream", "FastStream, aiokafka", "none", "what was fetched"),
-    Contender("faststream-confluent", "FastStream, confluent-kafka", "none", "what was fetched"),
+    Contender("faststream", "FastStream, aiokafka", "none", "what was taken"),
+    Contender("faststream-confluent", "FastStream, confluent-kafka", "none", "what was taken"),
     Contender("work-partition", 'aioprod work, order="partition"', "partition", _MARKS, is_sequential=True),
     Contender("loop", "aioprod async for", "partition", "what is handled", is_sequential=True),
     Contender(
