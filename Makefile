@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled lock demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint generate docs bench bench-check bench-observed bench-registry bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
+.PHONY: help compiled lock demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint generate docs bench bench-check bench-observed bench-registry bench-work bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -218,6 +218,9 @@ bench-observed: $(READY) $(COMPILED) ## CPU time of a producer whose metrics are
 
 bench-registry: $(READY) $(COMPILED) ## CPU time of records with a schema in a registry, beside confluent-kafka's AIOProducer, about 3 minutes; ARGS="--rounds 3" for less
 	@$(BIN)/python -m benchmarks.registry $(ARGS)
+
+bench-work: $(READY) $(COMPILED) ## many records at once, beside FastStream and Java's parallel-consumer, about 20 minutes; ARGS="--rounds 1 --only work" for less
+	@$(BIN)/python -m benchmarks.work $(ARGS)
 
 bench-check: $(READY) compiled ## instructions of the hot calls beside the parent commit's: BASE=v1 THRESHOLD=2 REASON="..." ROWS=nowait,submit; needs valgrind
 	@$(BIN)/python -m benchmarks.check $(CHECK)

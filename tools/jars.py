@@ -17,6 +17,7 @@ from typing import Final
 
 from aioprod.testing.kafka import jars, maven
 from benchmarks.java import perf_jars
+from benchmarks.work.java import parallel_consumer_jars
 from integration.brokers.__main__ import VERSIONS
 from integration.brokers.broker import KFAKE
 from integration.brokers.zookeeper import JAVA_11
@@ -53,6 +54,7 @@ def main(uv: str) -> None:
             jars.kafka_libs(version, print)
         jars.eclipse_compiler(print)
         perf_jars()
+        parallel_consumer_jars()
         connector_jars()
         apicurio.apicurio_home()
     (FOLDER / "maven.sha256").write_text(

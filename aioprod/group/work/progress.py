@@ -55,7 +55,8 @@ class Progress:
     def finish(self, offset: int) -> None:
         """A record is finished; a second time this does nothing."""
         self._unfinished.pop(offset, None)
-        self._high = max(self._high, offset + 1)
+        if offset >= self._high:
+            self._high = offset + 1
 
     @property
     def low(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from aioprod.group.work.progress import Progress
@@ -16,9 +16,11 @@ __all__ = ["Held", "Job", "Queue", "Queues"]
 class Job:
     """A record to handle."""
 
-    __slots__ = ("failures", "has_letter", "progress", "queue", "record", "size", "started_at", "warned")
+    __slots__ = ("failures", "has_letter", "number", "progress", "queue", "record", "size", "started_at", "warned")
 
-    def __init__(self, record: ConsumedRecord, progress: Progress, queue: Queue, size: int) -> None:
+    def __init__(self, number: int, record: ConsumedRecord, progress: Progress, queue: Queue, size: int) -> None:
+        self.number = number
+        """Records that were received later have a higher one."""
         self.record = record
         """As it is stored."""
         self.progress = progress
@@ -78,38 +80,43 @@ class Queues:
         self.total = Held()
         self._of: dict[TopicPartition, Held] = {}
         self._queues: dict[Hashable, Queue] = {}
-        self._ready: deque[Queue] = deque()
-        """Queues whose first record waits for a handler."""
-        self._unfit: dict[TopicPartition, list[tuple[int, int, Queue]]] = {}
-        """Queues whose first record waits until marks of its partition fit again: a heap by its offset."""
+        self._ready: list[tuple[int, Queue]] = []
+        """Queues whose first record waits for a handler: a heap by its number.
+
+        The record that was received first is handled first: in turns, the later records of a key that has many would
+        wait for ever more records of others, and what is finished behind them would fill the marks.
+        """
+        self._unfit: dict[TopicPartition, list[tuple[int, Queue]]] = {}
+        """Queues whose first record waits until marks of its partition fit again: a heap by its number."""
         self._numbers = count()
         self._stopped: set[TopicPartition] = set()
         """Partitions of which no more records start."""
 
     def add(self, name: Hashable, record: ConsumedRecord, tp: TopicPartition, progress: Progress, size: int) -> None:
         """Add a record behind all others of its queue."""
+        number = next(self._numbers)
         queue = self._queues.get(name)
         if queue is None:
             self._queues[name] = queue = Queue(name, tp)
-            self._ready.append(queue)
-        queue.jobs.append(Job(record, progress, queue, size))
+            heappush(self._ready, (number, queue))
+        queue.jobs.append(Job(number, record, progress, queue, size))
         self._count(tp, 1, size)
 
     def take(self) -> Job | None:
         """The next record to handle, None if there is none that may start now; its queue waits until `done`."""
         while self._ready:
-            queue = self._ready.popleft()
+            number, queue = heappop(self._ready)
             if queue.tp in self._stopped:
                 continue
             job = queue.jobs[0]
             if job.progress.may_start(job.record.offset):
                 return job
-            heappush(self._unfit.setdefault(queue.tp, []), (job.record.offset, next(self._numbers), queue))
+            heappush(self._unfit.setdefault(queue.tp, []), (number, queue))
         return None
 
     def again(self, job: Job) -> None:
         """The record waits for a handler again, as the first of its queue."""
-        self._ready.append(job.queue)
+        heappush(self._ready, (job.number, job.queue))
 
     def done(self, job: Job) -> None:
         """The record is finished: the next one of its queue may start, and those whose marks did not fit."""
@@ -117,12 +124,12 @@ class Queues:
         queue.jobs.popleft()
         self._count(job.tp, -1, -job.size)
         if queue.jobs:
-            self._ready.append(queue)
+            heappush(self._ready, (queue.jobs[0].number, queue))
         else:
             del self._queues[queue.name]
         unfit = self._unfit.get(job.tp)
-        while unfit and job.progress.may_start(unfit[0][0]):
-            self._ready.append(heappop(unfit)[2])
+        while unfit and job.progress.may_start(unfit[0][1].jobs[0].record.offset):
+            heappush(self._ready, heappop(unfit))
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
         """Start no more records of these partitions."""
@@ -135,7 +142,8 @@ class Queues:
                 self._count(queue.tp, -len(queue.jobs), -sum(job.size for job in queue.jobs))
                 queue.jobs.clear()
                 del self._queues[name]
-        self._ready = deque(queue for queue in self._ready if queue.jobs)
+        self._ready = [(number, queue) for number, queue in self._ready if queue.jobs]
+        heapify(self._ready)
         for tp in partitions:
             self._unfit.pop(tp, None)
             self._of.pop(tp, None)

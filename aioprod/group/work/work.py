@@ -134,9 +134,10 @@ class Work:
     # --- handlers
 
     def _start(self) -> None:
+        loop = asyncio.get_running_loop()
         while len(self._running) < self._plan.concurrency and (job := self._queues.take()) is not None:
             job.started_at, job.warned = self._session.clock(), False
-            task = asyncio.ensure_future(self._handle(job))
+            task = loop.create_task(self._handle(job))
             self._running[job] = task
             task.add_done_callback(partial(self._ended, job))
 
@@ -314,4 +315,4 @@ def _is_cancelled() -> bool:
 
 def _size(record: ConsumedRecord) -> int:
     size = len(record.key or b"") + len(record.value or b"")
-    return size + sum(len(name) + len(value or b"") for name, value in record.headers)
+    return size if not record.headers else size + sum(len(name) + len(value or b"") for name, value in record.headers)

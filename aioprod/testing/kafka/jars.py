@@ -65,13 +65,17 @@ def _scala_of(version: str) -> str:
     return "2.13" if tuple(map(int, version.split("."))) >= (2, 4) else "2.12"
 
 
-def fetched(folder: str, wanted: Sequence[Coordinates], progress: Progress | None = None) -> Path:
-    """Return a folder of the cache with these jars, without dependencies; the first call fetches them.
+def fetched(
+    folder: str, wanted: Sequence[Coordinates], progress: Progress | None = None, *, transitive: bool = False
+) -> Path:
+    """Return a folder of the cache with these jars, if `transitive` with their runtime dependencies.
+
+    The first call fetches them.
 
     Raises `KafkaUnavailableError` when they cannot be fetched.
     """
     report = progress or log_progress
-    return once(cache_folder() / folder, lambda part: _fetch(wanted, part, report, transitive=False), report)
+    return once(cache_folder() / folder, lambda part: _fetch(wanted, part, report, transitive=transitive), report)
 
 
 def java(progress: Progress | None = None) -> Path:
