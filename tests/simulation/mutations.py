@@ -223,7 +223,7 @@ _ALL = (
     Mutation(
         "a commit does not wait for the transaction of a letter",
         "aioprod.group.work.commits",
-        "                if progress is not self._in_transaction\n",
+        "            if progress is not self._in_transaction\n",
         "",
     ),
     Mutation(
