@@ -149,6 +149,11 @@ class Queues:
             self._of.pop(tp, None)
         self._stopped.difference_update(partitions)
 
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """Those that records were received of, since they were dropped last."""
+        return frozenset(self._of)
+
     def held(self, tp: TopicPartition) -> Held:
         """How much of this partition is held."""
         return self._of.get(tp) or Held()
