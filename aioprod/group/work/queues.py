@@ -128,7 +128,7 @@ class Queues:
         else:
             del self._queues[queue.name]
         unfit = self._unfit.get(job.tp)
-        while unfit and job.progress.may_start(unfit[0][1].jobs[0].record.offset):
+        while unfit and (first := unfit[0][1].jobs[0]).progress.may_start(first.record.offset):
             heappush(self._ready, heappop(unfit))
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
