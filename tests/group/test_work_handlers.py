@@ -95,3 +95,29 @@ def test_records_that_wait_behind_one_that_is_stuck_leave_room_for_other_partiti
             assert member.paused == {P0}
 
     play(scene, partitions=3)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_handler_that_cancels_the_work_while_it_ends_leaves_nothing_behind(fails: bool) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        errors: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+
+        async def cook(record: ConsumedRecord) -> None:
+            if record.offset == 0:
+                raise ValueError("no")
+            await asyncio.sleep(float(record.offset))
+            if record.offset == 5:
+                task.cancel()
+                if fails:
+                    raise ValueError("at the end")
+
+        async with new_member(brokers) as member:
+            task = asyncio.create_task(member.work(cook, concurrency=10, retry=Retry(times=0), drain_s=30.0))
+            await asyncio.wait([task])
+            await asyncio.sleep(10.0)
+            assert (await anext(member)).offset == 0
+        assert not errors
+
+    play(scene)

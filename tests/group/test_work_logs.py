@@ -87,6 +87,27 @@ def test_what_is_finished_of_a_deleted_topic_is_not_committed_for_its_successor(
     play(scene)
 
 
+@pytest.mark.parametrize("end", ["close", "cancel", "fail"])
+def test_no_handler_of_a_deleted_topic_outlives_the_work(end: str) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen = Kitchen(lambda record: {2: 1000.0, 4: 8.0}.get(record.offset, 0.1))
+        kitchen.failing = {(0, 4): 1} if end == "fail" else {}
+        member = new_member(brokers, metadata_max_age_ms=1000)
+        async with working(brokers, kitchen.cook, member, drain_s=1.0) as (_, task):
+            await until(lambda: len(kitchen.done) == 8)
+            brokers.recreate_topic("t")
+            await asyncio.sleep(5.0)
+            if end == "cancel":
+                task.cancel()
+            elif end == "close":
+                await member.close()
+            await asyncio.wait([task])
+            assert kitchen.at_once == 0
+
+    play(scene)
+
+
 @both_protocols
 def test_work_goes_on_in_the_successor_of_a_deleted_topic(protocol: str) -> None:
     async def scene(brokers: FakeCluster) -> None:

@@ -87,9 +87,12 @@ class WorkCommits:
     async def transaction_of(self, job: Job) -> AsyncIterator[dict[TopicPartition, OffsetAndMetadata]]:
         """For the transaction that finishes a record: what it has to commit. Its partition has no other one meanwhile.
 
-        When it is not known whether the transaction is committed, the partition is not committed any more.
+        When it is not known whether the transaction is committed, the partition is not committed any more, neither by
+        `commit` nor by a later transaction: raises an error for that, whose `may_be_stored` is of the unknown one.
         """
         async with self._one_transaction:
+            if self._has(job) and job.tp in self._unknown:
+                raise _after_unknown(job)
             async with self._one_commit:
                 await self._repeat_cut_off(job.tp)
                 self._in_transaction = job.progress
@@ -140,3 +143,12 @@ class WorkCommits:
             self._committed.pop(tp, None)
             self._unknown.discard(tp)
             self._cut_off.discard(tp)
+
+
+def _after_unknown(job: Job) -> AioprodError:
+    error = AioprodError(
+        f"The dead letter of {job.place} was not sent: the end of the transaction of an earlier one of this partition "
+        f"is not known, and this one could take back what that has committed."
+    )
+    error.may_be_stored = True
+    return error

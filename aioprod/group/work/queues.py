@@ -128,7 +128,7 @@ class Queues:
         else:
             del self._queues[queue.name]
         unfit = self._unfit.get(job.tp)
-        while unfit and job.progress.may_start(unfit[0][1].jobs[0].record.offset):
+        while unfit and (first := unfit[0][1].jobs[0]).progress.may_start(first.record.offset):
             heappush(self._ready, heappop(unfit))
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
@@ -148,6 +148,11 @@ class Queues:
             self._unfit.pop(tp, None)
             self._of.pop(tp, None)
         self._stopped.difference_update(partitions)
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """Those that records were received of, since they were dropped last."""
+        return frozenset(self._of)
 
     def held(self, tp: TopicPartition) -> Held:
         """How much of this partition is held."""

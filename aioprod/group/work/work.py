@@ -88,7 +88,7 @@ class Work:
             raise
         finally:
             try:
-                await self._stop(frozenset(self._commits.progress), 0.0 if is_cancelled else self._drain_s)
+                await self._stop(self._partitions, 0.0 if is_cancelled else self._drain_s)
             finally:
                 # Not before: a commit that is cut off could arrive after a letter's transaction.
                 watch.cancel()
@@ -207,7 +207,7 @@ class Work:
             return
         error.add_note(f"It was raised by the handler of {job.place}.")
         self._failure = error
-        self._queues.stop(self._commits.progress)
+        self._queues.stop(self._partitions)
         self._background.interrupt_poll()
 
     async def _watch(self) -> None:
@@ -279,11 +279,18 @@ class Work:
             if drain_s is not None:
                 await self._commits.commit_or_log(partitions)
         finally:
-            self._cancel(partitions)
+            for job in self._cancel(partitions):
+                # One that has just ended, where this is cancelled: its record is forgotten before `_ended` is called.
+                self._running.pop(job, None)
             for job in [job for job in self._waiting if job.tp in partitions]:
                 self._waiting.pop(job).cancel()
             self._queues.drop(partitions)
             self._room.look_at_all()
+
+    @property
+    def _partitions(self) -> frozenset[TopicPartition]:
+        """All that are worked on. One that has begun again has records in work, and no progress until others come."""
+        return self._queues.partitions | self._commits.progress.keys()
 
     def _running_of(self, partitions: frozenset[TopicPartition]) -> dict[Job, asyncio.Task[None]]:
         return {job: task for job, task in self._running.items() if job.tp in partitions}
