@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -142,6 +143,8 @@ class AssignmentState:
         self._last_commits: dict[TopicPartition, OffsetAndMetadata] = {}
         """What the group has committed last, as far as this member knows; not after a `seek`."""
         self._committed: dict[TopicPartition, int] = {}
+        self._began_again: dict[TopicPartition, float] = {}
+        """When a partition was reset last, in monotonic seconds: earlier commits are not of its log."""
         self._unknown: set[TopicPartition] = set()
         """Partitions of which a transaction of `Member.work` may have committed offsets."""
         # Partitions whose callback is running, with the positions that it may commit.
@@ -203,6 +206,7 @@ class AssignmentState:
             for tp in revoked:
                 self._committed.pop(tp, None)
                 self._last_commits.pop(tp, None)
+                self._began_again.pop(tp, None)
 
     # --- positions
 
@@ -231,6 +235,7 @@ class AssignmentState:
 
     def _begin_again(self, tp: TopicPartition) -> None:
         """The log does not have the position, or is another one: nothing of what is known about its offsets holds."""
+        self._began_again[tp] = self._session.clock()
         self._last_commits.pop(tp, None)
         self._committed.pop(tp, None)
         self._unknown.discard(tp)
@@ -282,7 +287,7 @@ class AssignmentState:
             raise
         self._metrics.commit_total.add()
         self._metrics.commit_latency.record((self._session.clock() - began) * 1000)
-        self.has_committed(offsets)
+        self.has_committed({tp: given for tp, given in offsets.items() if self._began_again.get(tp, -math.inf) < began})
 
     def has_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """These are committed, by this or by a transaction."""

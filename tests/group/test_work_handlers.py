@@ -121,3 +121,24 @@ def test_a_handler_that_cancels_the_work_while_it_ends_leaves_nothing_behind(fai
         assert not errors
 
     play(scene)
+
+
+def test_a_partition_that_holds_nothing_is_read_as_soon_as_there_is_room() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        begun: Counter[int] = Counter()
+
+        async def cook(record: ConsumedRecord) -> None:
+            begun[record.partition] += 1
+            await asyncio.sleep(1e6 if record.partition == 0 else 0.1)
+
+        async with Producer(brokers.bootstrap) as producer:
+            await producer.send("t", b"x" * 960, partition=0)
+            async with working(brokers, cook, concurrency=20, buffer_bytes=1000, drain_s=0.0):
+                await until(lambda: begun[0] == 1)
+                await producer.send("t", b"x" * 60, partition=1)
+                await until(lambda: begun[1] == 1)
+                await asyncio.sleep(1.0)
+                await producer.send("t", b"x" * 5, partition=2)
+                await until(lambda: begun[2] == 1)
+
+    play(scene, partitions=3)

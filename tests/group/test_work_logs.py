@@ -10,9 +10,10 @@ import pytest
 from aioprod import Producer
 from aioprod.group import Member
 from aioprod.group.work.marks import Marks, encoded
+from aioprod.messages import OffsetCommitRequest
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.groups import Committed
-from aioprod.types import TopicPartition
+from aioprod.types import ConsumedRecord, TopicPartition
 from tests.group.test_work import Bag, Kitchen, committed, fill, new_member, now, play, until, working
 from tests.support.sessions import keep_loop_time
 
@@ -83,6 +84,28 @@ def test_what_is_finished_of_a_deleted_topic_is_not_committed_for_its_successor(
         again = Kitchen()
         async with working(brokers, again.cook):
             await until(lambda: len(again.done) == 12)
+
+    play(scene)
+
+
+def test_a_commit_that_is_acknowledged_after_its_log_was_replaced_leaves_out_no_record() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen, again = Kitchen(lambda record: 60.0 if record.offset == 2 else 0.1), Kitchen()
+        member = new_member(brokers, metadata_max_age_ms=1000)
+        commit = brokers.fault(OffsetCommitRequest, hold=True, times=1, when=lambda _: len(kitchen.done) == 9)
+
+        async def cook(record: ConsumedRecord) -> None:
+            await (again if commit.released.is_set() else kitchen).cook(record)
+
+        async with working(brokers, cook, member, drain_s=0.0):
+            await commit.reached.wait()
+            brokers.recreate_topic("t")
+            await asyncio.sleep(5.0)
+            commit.release()
+            await asyncio.sleep(1.0)
+            await fill(brokers, 10)
+            await until(lambda: len(again.done) == 10)
 
     play(scene)
 

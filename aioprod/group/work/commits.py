@@ -38,7 +38,6 @@ class WorkCommits:
         self._assignment = assignment
         self._membership = membership
         self._session = session
-        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._unknown: set[TopicPartition] = set()
         """Partitions of which a transaction may have committed offsets: another commit could take them back."""
         self._cut_off: set[TopicPartition] = set()
@@ -62,7 +61,7 @@ class WorkCommits:
             for tp, progress in self.progress.items()
             if (partitions is None or tp in partitions) and tp not in self._unknown
             if progress is not self._in_transaction
-            if (offset := progress.to_commit()) != self._committed.get(tp)
+            if (offset := progress.to_commit()) != self._assignment.last_commit(tp)
         }
         metadata = self._membership.metadata
         if offsets and metadata.generation_id >= 0:
@@ -70,7 +69,6 @@ class WorkCommits:
             self._cut_off.update(offsets)
             await self._assignment.commit(metadata, offsets, deadline, is_regular=True)
             self._cut_off.difference_update(offsets)
-            self._committed |= offsets
 
     async def commit_or_log(self, partitions: Collection[TopicPartition] | None = None) -> None:
         """As `commit`; an error is logged."""
@@ -107,7 +105,6 @@ class WorkCommits:
                 self._in_transaction = None
             job.progress.finish(job.record.offset)
             if self._has(job):
-                self._committed |= offsets
                 self._assignment.has_committed(offsets)
 
     async def _repeat_cut_off(self, tp: TopicPartition) -> None:
@@ -129,7 +126,6 @@ class WorkCommits:
     def begin_again(self, tp: TopicPartition) -> None:
         """The partition has another log now: what is finished of the one before is not committed any more."""
         self.progress.pop(tp, None)
-        self._committed.pop(tp, None)
         self._unknown.discard(tp)
         self._cut_off.discard(tp)
 
@@ -140,7 +136,6 @@ class WorkCommits:
         self._assignment.worked_on({tp: self.progress[tp] for tp in some}, self._unknown.intersection(some) | busy)
         for tp in some:
             del self.progress[tp]
-            self._committed.pop(tp, None)
             self._unknown.discard(tp)
             self._cut_off.discard(tp)
 

@@ -62,13 +62,15 @@ class Room:
 
     def finished(self, tp: TopicPartition) -> None:
         """A record of this partition is finished: resume what holds little again."""
-        if self._free - self._free_then >= _STEP:
+        free, then = self._free, self._free_then
+        # Where nothing was free, partitions that hold nothing are paused, too: no record of theirs ends.
+        if free - then >= _STEP or then <= 0.0 < free:
             self.look_at_all()
         elif tp in self._paused:
             self._resume((tp,))
 
     def look_at_all(self) -> None:
-        """Much has become free: resume what holds little."""
+        """Much has become free, or the first: resume what holds little."""
         self._free_then = self._free
         self._resume(self._paused)
 
