@@ -217,13 +217,13 @@ _ALL = (
     Mutation(
         "a letter's offset is not in its transaction",
         "aioprod.group.work.letter_sender",
-        "            await letters.producer.send_offsets_to_transaction(offsets, self._membership.metadata)\n",
+        "            await letters.producer.send_offsets_to_transaction(offsets, metadata)\n",
         "",
     ),
     Mutation(
         "a commit does not wait for the transaction of a letter",
         "aioprod.group.work.commits",
-        "                if progress is not self._in_transaction\n",
+        "            if progress is not self._in_transaction\n",
         "",
     ),
     Mutation(
