@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import signal
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path, PurePosixPath
@@ -43,6 +44,13 @@ def any_terminal() -> Iterator[None]:
             environment.delenv(name, raising=False)
         environment.setenv("TERM", "xterm")
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def any_shell() -> None:
+    """A shell ignores SIGINT in what it starts in the background, and each program of a test would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
