@@ -10,19 +10,17 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from benchmarks import brokers
 from benchmarks.job import Job, Measurement
+from benchmarks.processes import ProcessFailedError, output_of
 from benchmarks.rows import ROWS, Contender, Row
 from benchmarks.verdicts import medians
 from tests.support.environment import environment
 
 __all__ = ["Options", "run"]
 
-ROOT = Path(__file__).parent.parent
-TIMEOUT_S = 300.0
 OTHERS_RUNS = 3
 """The maximum number of runs of contenders on which no target depends."""
 WARM_UP = Contender("warm-up", "confluent", "produce", 1_000_000)
@@ -42,10 +40,6 @@ class Options:
     scale: float
     only: str
     wrap: str
-
-
-class ContenderFailedError(Exception):
-    """A contender's process ended without a measurement; the message has the end of its output."""
 
 
 async def run(options: Options) -> dict[str, Any]:
@@ -86,7 +80,7 @@ async def _run_row(broker: brokers.Broker, row: Row, options: Options) -> list[d
                 continue
             try:
                 _add(entries[index], await _measure(jobs[index], shlex.split(options.wrap)))
-            except ContenderFailedError as error:
+            except ProcessFailedError as error:
                 entries[index]["failure"] = str(error)
     for entry in entries:
         _show(entry, row.unit)
@@ -103,33 +97,13 @@ async def _measure(job: Job, wrap: Sequence[str]) -> Measurement:
     """Run one process and return its measurement."""
     environment = dict(os.environ, AIOPROD_NO_EXT="1" if job.build == "interpreted" else "")
     environment.pop("AIOKAFKA_NO_EXTENSIONS", None)
-    process = await asyncio.create_subprocess_exec(
-        *wrap,
-        sys.executable,
-        "-m",
-        "benchmarks.contender",
-        job.to_json(),
-        cwd=ROOT,
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            out, err = await process.communicate()
-    except TimeoutError:
-        raise ContenderFailedError(f"It was not done after {TIMEOUT_S:.0f} s.") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    lines = out.decode().splitlines()
-    if process.returncode != 0 or not lines:
-        said = err.decode(errors="replace").strip().splitlines() or [f"exit status {process.returncode}"]
-        raise ContenderFailedError("\n".join(said[-5:]))
+    command = (*wrap, sys.executable, "-m", "benchmarks.contender", job.to_json())
+    out, errors = await output_of(*command, environment=environment)
+    if not out:
+        raise ProcessFailedError("It printed no measurement.")
     if wrap:
-        sys.stderr.write(err.decode(errors="replace"))
-    return Measurement.from_json(lines[-1])
+        sys.stderr.write(errors)
+    return Measurement.from_json(out.splitlines()[-1])
 
 
 def _add(entry: dict[str, Any], measurement: Measurement) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shutil
@@ -12,6 +11,8 @@ import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
+
+from benchmarks.processes import ProcessFailedError, output_of
 
 __all__ = ["CheckError", "build_switch", "cheapest", "count"]
 
@@ -24,7 +25,6 @@ sys.path.insert(0, sys.argv.pop(0))
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 """Runs the program with the tree first on the path, as another aioprod may be installed."""
-TIMEOUT_S: Final = 300.0
 _TOTAL: Final = re.compile(r"^totals: (\d+)$", re.MULTILINE)
 
 
@@ -60,7 +60,7 @@ async def count(tree: Path, arguments: list[str], switch: Path, folder: Path) ->
     folder.mkdir(parents=True)
     # The hash seed is fixed, as dicts are part of the work.
     environment = dict(os.environ, PYTHONHASHSEED="0", AIOPROD_NO_EXT="")
-    process = await asyncio.create_subprocess_exec(
+    command = [
         "valgrind",
         "--tool=callgrind",
         "--instr-atstart=no",
@@ -72,23 +72,11 @@ async def count(tree: Path, arguments: list[str], switch: Path, folder: Path) ->
         str(PROGRAM),
         *arguments,
         str(switch),
-        cwd=tree,
-        env=environment,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    what = f"`{' '.join(arguments)}` under valgrind"
+    ]
     try:
-        async with asyncio.timeout(TIMEOUT_S):
-            _, said = await process.communicate()
-    except TimeoutError:
-        raise CheckError(f"{what} was not done after {TIMEOUT_S:.0f} s.") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode != 0:
-        raise CheckError(f"{what} failed:\n" + "\n".join(said.decode(errors="replace").strip().splitlines()[-8:]))
+        await output_of(*command, folder=tree, environment=environment)
+    except ProcessFailedError as error:
+        raise CheckError(f"`{' '.join(arguments)}` under valgrind failed:\n{error}") from None
     return cheapest(path.read_text(errors="replace") for path in folder.iterdir())
 
 

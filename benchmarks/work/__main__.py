@@ -11,19 +11,15 @@ import argparse
 import asyncio
 import statistics
 import sys
-from pathlib import Path
-from typing import Final
 
 from aioprod import COMPILED, Producer
 from aioprod.console.tables import Table
 from aioprod.console.terminal import show
 from aioprod.testing import KafkaCluster
+from benchmarks.processes import ProcessFailedError, output_of
 from benchmarks.work.java import ORDERS, command
 from benchmarks.work.job import Job, Measurement
 from benchmarks.work.loads import CONCURRENCY, VALUE, Contender, Load, keys_of, loads
-
-_ROOT: Final = Path(__file__).parent.parent.parent
-_TIMEOUT_S: Final = 300.0
 
 
 async def fill(bootstrap: str, load: Load) -> None:
@@ -34,24 +30,12 @@ async def fill(bootstrap: str, load: Load) -> None:
 
 
 async def run(job: Job) -> Measurement:
-    """Run one process. Raises RuntimeError with what it said if it fails."""
+    """Run one process; raises ProcessFailedError."""
     python = [sys.executable, "-m", "benchmarks.work.contender", job.to_json()]
-    process = await asyncio.create_subprocess_exec(
-        *(command(job) if job.contender in ORDERS else python),
-        cwd=_ROOT,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            out, err = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode != 0 or not out:
-        raise RuntimeError(f"{job.contender} failed: {err.decode(errors='replace')[-2000:]}")
-    return Measurement.from_json(out.decode().splitlines()[-1])
+    out, _ = await output_of(*(command(job) if job.contender in ORDERS else python))
+    if not out:
+        raise ProcessFailedError("It printed no measurement.")
+    return Measurement.from_json(out.splitlines()[-1])
 
 
 async def measure(bootstrap: str, load: Load, rounds: int, only: str) -> Table:
