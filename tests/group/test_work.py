@@ -15,7 +15,7 @@ from aioprod import Producer
 from aioprod.errors import AioprodError, ConfigError, ErrorCode, SerializationError, UsageError
 from aioprod.group import DeadLetters, Member, Retry
 from aioprod.group.work.marks import BITS_MAX, GAPS_MAX, decoded
-from aioprod.messages import HeartbeatRequest, OffsetCommitRequest, TxnOffsetCommitRequest
+from aioprod.messages import HeartbeatRequest, OffsetCommitRequest
 from aioprod.records.parser import ParsedRecord
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.groups import METADATA_MAX
@@ -317,55 +317,6 @@ def test_an_error_without_dead_letters_ends_the_work_when_others_have_finished()
     play(scene)
 
 
-def test_a_record_that_fails_for_good_becomes_a_letter() -> None:
-    async def scene(brokers: FakeCluster) -> None:
-        await fill(brokers, 40)
-        kitchen = Kitchen()
-        kitchen.failing = {(0, 3): 100}
-        async with Producer(brokers.bootstrap) as producer:
-            letters_to = DeadLetters("letters", producer)
-            retry = Retry(times=2, backoff_s=(1.0, 1.0))
-            async with working(brokers, kitchen.cook, retry=retry, dead_letters=letters_to):
-                await until(lambda: len(kitchen.done) == 39)
-        (letter,) = letters(brokers)
-        assert (letter.key, letter.value) == (b"key 3", b"3")
-        origin = {name.removeprefix("dead.letter."): value for name, value in letter.headers}
-        assert origin | {"timestamp": b""} == {
-            "topic": b"t",
-            "partition": b"0",
-            "offset": b"3",
-            "timestamp": b"",
-            "group": b"g",
-            "attempts": b"3",
-            "error": b"ValueError: no b'3'",
-        }
-        assert committed(brokers) == (40, set())
-
-    play(scene)
-
-
-def test_a_record_that_can_not_be_deserialized_becomes_a_letter_at_once() -> None:
-    async def scene(brokers: FakeCluster) -> None:
-        async with Producer(brokers.bootstrap) as producer:
-            (await producer.send_many("t", [b"1", b"{", b"3"])).raise_for_failures()
-            found: list[Any] = []
-
-            async def cook(record: ConsumedRecord) -> None:
-                found.append(record.value)
-
-            member = new_member(brokers, value_deserializer=json.loads)
-            given = {"retry": Retry(), "dead_letters": DeadLetters("letters", producer)}
-            async with working(brokers, cook, member, **given):
-                await until(lambda: len(found) == 2 and len(letters(brokers)) == 1)
-        assert found == [1, 3]
-        assert letters(brokers)[0].value == b"{"
-        error = dict(letters(brokers)[0].headers)["dead.letter.error"]
-        assert error is not None
-        assert error.startswith(b"SerializationError: ")
-
-    play(scene)
-
-
 def test_a_record_that_can_not_be_deserialized_ends_the_work_without_letters() -> None:
     async def scene(brokers: FakeCluster) -> None:
         await fill(brokers, 1, key=lambda number: b"k")
@@ -389,50 +340,6 @@ def test_a_handler_that_cancels_itself_has_failed() -> None:
                 await task
 
     play(scene)
-
-
-def test_letters_in_transactions_commit_their_records() -> None:
-    async def scene(brokers: FakeCluster) -> None:
-        await fill(brokers, 60)
-        kitchen = Kitchen()
-        kitchen.failing = {(0, offset): 100 for offset in (3, 30, 31, 59)}
-        async with (
-            Producer(brokers.bootstrap, transactional_id="letters") as producer,
-            working(brokers, kitchen.cook, dead_letters=DeadLetters("letters", producer)),
-        ):
-            await until(lambda: len(kitchen.done) == 56 and committed(brokers)[0] == 60)
-        assert sorted(record.value or b"" for record in letters(brokers)) == [b"3", b"30", b"31", b"59"]
-        assert len(brokers.seen_of(TxnOffsetCommitRequest)) == 4
-
-    play(scene)
-
-
-def test_a_letter_that_can_not_be_sent_is_sent_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def scene(brokers: FakeCluster) -> None:
-        await fill(brokers, 20)
-        kitchen = Kitchen()
-        kitchen.failing = {(0, 3): 1}
-
-        class Broken:
-            """A producer that fails at first."""
-
-            config = Producer("localhost:1").config
-
-            def __init__(self) -> None:
-                self.sent = 0
-
-            async def send(self, topic: str, value: Any = None, **rest: Any) -> None:
-                self.sent += 1
-                if self.sent < 3:
-                    raise AioprodError("not now")
-
-        producer: Any = Broken()
-        async with working(brokers, kitchen.cook, dead_letters=DeadLetters("letters", producer)):
-            await until(lambda: producer.sent == 3 and len(kitchen.done) == 19)
-        assert committed(brokers) == (20, set())
-
-    play(scene)
-    assert "could not send the dead letter of offset 3 of t-0, and sends it again in 0.5 s: not now" in caplog.text
 
 
 # --- rebalances and the end

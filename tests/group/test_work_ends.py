@@ -14,15 +14,12 @@ from aioprod import Producer
 from aioprod.errors import AioprodError, ErrorCode, RejectedError, RequestTimedOutError, UsageError
 from aioprod.group import DeadLetters, Retry
 from aioprod.messages import (
-    EndTxnRequest,
     HeartbeatRequest,
-    OffsetCommitRequest,
     ProduceRequest,
-    TxnOffsetCommitRequest,
 )
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
-from tests.group.test_work import Kitchen, committed, fill, letters, new_member, now, play, until, working
+from tests.group.test_work import Kitchen, committed, fill, new_member, now, play, until, working
 
 P0 = TopicPartition("t", 0)
 
@@ -216,104 +213,6 @@ def test_work_after_an_unknown_transaction_begins_at_what_is_committed() -> None
                 await member.close()
                 await task
         assert (0, 3) not in again.begun
-
-    play(scene)
-
-
-def test_a_letter_after_a_commit_that_was_cancelled_waits_for_its_end() -> None:
-    async def scene(brokers: FakeCluster) -> None:
-        await fill(brokers, 10)
-        kitchen = Kitchen()
-        kitchen.failing = {(0, 3): 100, (0, 7): 100}
-        member = new_member(brokers, session_timeout_ms=6000, heartbeat_interval_ms=1000)
-        ends = brokers.fault(EndTxnRequest, hold=True)
-        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
-            given: dict[str, Any] = {"dead_letters": DeadLetters("letters", producer), "drain_s": 1.0}
-            async with working(brokers, kitchen.cook, member, **given):
-                await ends.reached.wait()
-                lost = brokers.fault(HeartbeatRequest, error=ErrorCode.UNKNOWN_MEMBER_ID)
-                await lost.reached.wait()
-                await asyncio.sleep(5.0)
-                ends.release()
-                await until(lambda: len(letters(brokers)) == 2)
-                await until(lambda: committed(brokers) == (10, set()))
-        assert sorted(record.value or b"" for record in letters(brokers)) == [b"3", b"7"]
-
-    play(scene)
-
-
-def test_a_commit_that_was_cut_off_is_repeated_before_a_letter_commits_more() -> None:
-    async def scene(brokers: FakeCluster) -> None:
-        await fill(brokers, 10)
-        kitchen = Kitchen()
-        kitchen.failing = {(0, 3): 2}
-        cut_off = brokers.fault(OffsetCommitRequest, drop="before", times=None)
-        retry = Retry(times=1, backoff_s=(20.0, 20.0))
-        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
-            letters_to = DeadLetters("letters", producer)
-            member = new_member(brokers, default_api_timeout_ms=5000)
-            async with working(brokers, kitchen.cook, member, retry=retry, dead_letters=letters_to):
-                await until(lambda: kitchen.begun[0, 3] == 2)
-                await asyncio.sleep(30.0)
-                assert not brokers.seen_of(TxnOffsetCommitRequest)
-                cut_off.end()
-                await until(lambda: bool(letters(brokers)))
-                await until(lambda: committed(brokers) == (10, set()))
-
-    play(scene)
-
-
-def test_work_continues_after_a_letter_whose_commit_has_timed_out() -> None:
-    async def scene(brokers: FakeCluster) -> None:
-        await fill(brokers, 10)
-        kitchen = Kitchen()
-        kitchen.failing = {(0, 3): 100, (0, 7): 100}
-        ends = brokers.fault(EndTxnRequest, hold=True)
-        async with Producer(brokers.bootstrap, transactional_id="letters", max_block_ms=5000) as producer:
-            given: dict[str, Any] = {"dead_letters": DeadLetters("letters", producer), "concurrency": 10}
-            async with working(brokers, kitchen.cook, **given) as (member, task):
-                with pytest.raises(RequestTimedOutError) as unknown_end:
-                    await task
-                assert unknown_end.value.may_be_stored
-                ends.release()
-                task = asyncio.create_task(member.work(kitchen.cook, **given))
-                await until(lambda: len(letters(brokers)) == 2)
-                await until(lambda: committed(brokers) == (10, set()))
-                await member.close()
-                await task
-        assert sorted(record.value or b"" for record in letters(brokers)) == [b"3", b"7"]
-
-    play(scene)
-
-
-@pytest.mark.parametrize("arrives", ["never", "late"])
-def test_a_worker_that_is_killed_before_the_end_of_a_letters_transaction_leaves_one_letter(arrives: str) -> None:
-    async def scene(brokers: FakeCluster) -> None:
-        await fill(brokers, 10)
-        kitchen, again = Kitchen(), Kitchen()
-        kitchen.failing, again.failing = {(0, 3): 1}, {(0, 3): 1}
-        ends = brokers.fault(EndTxnRequest, hold=True, drop="lurking" if arrives == "late" else "before")
-        killed = Producer(brokers.bootstrap, transactional_id="letters")
-        await killed.start()
-        member = new_member(brokers)
-        await member.start()
-        task = asyncio.create_task(
-            member.work(kitchen.cook, concurrency=10, dead_letters=DeadLetters("letters", killed))
-        )
-        await ends.reached.wait()
-        assert len(brokers.seen_of(TxnOffsetCommitRequest)) == 1
-        brokers.fault(OffsetCommitRequest, drop="before", times=None, when=lambda _: not task.done())
-        task.cancel()
-        await asyncio.gather(task, killed.close(timeout=0), member.close(timeout=0), return_exceptions=True)
-        brokers.end_faults()
-        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
-            ends.release()
-            async with working(brokers, again.cook, dead_letters=DeadLetters("letters", producer)):
-                await until(lambda: bool(brokers.records("letters", isolation="read_committed")))
-                await until(lambda: committed(brokers) == (10, set()))
-        assert again.begun[0, 3] == 1
-        (letter,) = brokers.records("letters", isolation="read_committed")
-        assert letter.value == b"3"
 
     play(scene)
 

@@ -33,6 +33,7 @@ def test_handlers_of_any_make() -> None:
             brokers.state.groups.pop("g", None)
             async with working(brokers, handler):
                 await until(lambda: bool(done))
+            assert done == [0]
             done.clear()
 
     play(scene)
@@ -140,5 +141,6 @@ def test_a_partition_that_holds_nothing_is_read_as_soon_as_there_is_room() -> No
                 await asyncio.sleep(1.0)
                 await producer.send("t", b"x" * 5, partition=2)
                 await until(lambda: begun[2] == 1)
+        assert begun == {0: 1, 1: 1, 2: 1}
 
     play(scene, partitions=3)

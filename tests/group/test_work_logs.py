@@ -106,6 +106,7 @@ def test_a_commit_that_is_acknowledged_after_its_log_was_replaced_leaves_out_no_
             await asyncio.sleep(1.0)
             await fill(brokers, 10)
             await until(lambda: len(again.done) == 10)
+        assert sorted(again.done) == [(0, offset) for offset in range(10)]
 
     play(scene)
 
