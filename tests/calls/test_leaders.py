@@ -21,6 +21,7 @@ from aioprod.errors import (
 from aioprod.messages import ListOffsetsRequest, ListOffsetsResponse, MetadataRequest
 from aioprod.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from aioprod.testing import FakeCluster
+from aioprod.testing.simulation import SimulatedLoop
 from aioprod.types import TopicPartition
 from tests.support.clients import Clock
 from tests.support.sessions import running_session
@@ -154,16 +155,20 @@ async def test_an_error_that_may_pass_is_tried_again(code: ErrorCode) -> None:
         assert [one.failures for one in errands] == [0, 0]
 
 
-async def test_partitions_that_fail_by_one_answer_are_tried_again_by_one_request(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with FakeCluster() as brokers, running_session(brokers) as session:
-        brokers.create_topic(TOPIC, 20)
-        brokers.fault(ListOffsetsRequest, times=2, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        jitter = iter(range(1, 100))
-        monkeypatch.setattr(session, "backoff_s", lambda failures: next(jitter) * 0.002)
-        leaders, _ = await errands_for(session)
-        assert await finish(leaders) == [[], [], list(range(20))]
+def test_partitions_that_fail_by_one_answer_are_tried_again_by_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        clock = asyncio.get_running_loop().time
+        async with FakeCluster() as brokers, running_session(brokers, clock=clock) as session:
+            brokers.create_topic(TOPIC, 20)
+            brokers.fault(ListOffsetsRequest, times=2, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            jitter = iter(range(1, 100))
+            monkeypatch.setattr(session, "backoff_s", lambda failures: next(jitter) * 0.002)
+            leaders, _ = await errands_for(session)
+            assert await finish(leaders) == [[], [], list(range(20))]
+
+    # In simulated time no answer takes longer to read than a backoff lasts, however slow the machine is.
+    with SimulatedLoop(1) as loop:
+        loop.run(scene())
 
 
 @pytest.mark.parametrize(
