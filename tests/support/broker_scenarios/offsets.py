@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
+
 from aioprod.errors import ErrorCode
-from tests.support.broker_scenarios.scenario import scenario
-from tests.support.lab import Lab, Topic
+from aioprod.messages import OffsetCommitRequest
+from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from tests.support.broker_scenarios.scenario import scenario, scenario_of_version_2
+from tests.support.lab import PATIENCE_S, Lab, Topic
 
 NONE = ErrorCode.NONE
+
+
+async def commit_by_id(lab: Lab, group: str, *rows: tuple[Topic, int, int]) -> list[ErrorCode | int]:
+    """OffsetCommit by topic id: the error of each topic, partition and offset."""
+    topics = [
+        OffsetCommitRequestTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            partitions=(
+                OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata=""),
+            ),
+        )
+        for topic, partition, offset in rows
+    ]
+    answer = await lab.request(OffsetCommitRequest(group_id=group, member_id="", topics=tuple(topics)), 10)
+    found = {
+        (topic.topic_id, row.partition_index): ErrorCode.of(row.error_code)
+        for topic in answer.topics
+        for row in topic.partitions
+    }
+    assert not any(topic.name for topic in answer.topics)
+    return [found[topic.id, partition] for topic, partition, _ in rows]
 
 
 @scenario
@@ -16,6 +43,38 @@ async def plain_commit(lab: Lab) -> None:
     assert await lab.committed(group, topic) == (NONE, -1)
     assert await lab.commit(group, topic, 5) == NONE
     assert await lab.committed(group, topic, stable=True) == (NONE, 5)
+
+
+@scenario_of_version_2
+async def commit_by_topic_id(lab: Lab) -> None:
+    """An id that no topic has is the error of that topic alone."""
+    topic, group = await lab.topic(), lab.new_name("group")
+    missing = Topic(topic.name, uuid.uuid4())
+    rows = [(missing, 0, 4), (topic, 0, 5), (topic, 7, 6)]
+    assert await commit_by_id(lab, group, *rows) == [
+        ErrorCode.UNKNOWN_TOPIC_ID, NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]  # fmt: skip
+    assert await lab.committed(group, topic) == (NONE, 5)
+
+
+@scenario_of_version_2
+async def commit_by_the_id_of_a_deleted_topic(lab: Lab) -> None:
+    """It is not stored for a topic of the same name that is created later; a commit by name is."""
+    topic, other, group = await lab.topic(), await lab.topic(), lab.new_name("group")
+    assert await commit_by_id(lab, group, (topic, 0, 5)) == [NONE]
+    await lab.delete(topic)
+    assert await commit_by_id(lab, group, (topic, 0, 6), (other, 0, 7)) == [ErrorCode.UNKNOWN_TOPIC_ID, NONE]
+    again = await lab.topic(topic.name)
+    async with asyncio.timeout(PATIENCE_S):
+        # The coordinator forgets the offsets of the deleted one later than the broker that answers Metadata.
+        while await lab.committed(group, again) != (NONE, -1):
+            await asyncio.sleep(0.01)
+    assert await commit_by_id(lab, group, (topic, 0, 8)) == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert await lab.committed(group, again) == (NONE, -1)
+    assert await commit_by_id(lab, group, (again, 0, 1)) == [NONE]
+    assert await lab.committed(group, again) == (NONE, 1)
+    assert await lab.commit(group, topic, 9) == NONE
+    assert await lab.committed(group, again) == (NONE, 9)
 
 
 @scenario
