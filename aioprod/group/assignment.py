@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeAlias
+from uuid import UUID
 
 from aioprod.calls.committed_offsets import stable_offsets
 from aioprod.calls.coordinator import Coordinator
@@ -147,9 +148,10 @@ class AssignmentState:
         """When a partition was reset last, in monotonic seconds: earlier commits are not of its log."""
         self._unknown: set[TopicPartition] = set()
         """Partitions of which a transaction of `Member.work` may have committed offsets."""
-        # Partitions whose callback is running, with the positions that it may commit.
+        # Partitions whose callback is running, with the positions that it may commit, and of which topics they are.
         self._revoking: frozenset[TopicPartition] = frozenset()
         self._revoking_positions: dict[TopicPartition, int] = {}
+        self._revoking_topic_ids: dict[TopicPartition, UUID] = {}
         fetcher.observe_resets(self._begin_again)
 
     # --- rebalances
@@ -191,6 +193,7 @@ class AssignmentState:
         positions = self._fetcher.positions
         self._revoking = frozenset(revoked)
         self._revoking_positions = {tp: positions[tp] for tp in revoked if tp in positions}
+        self._revoking_topic_ids = self.topic_ids(revoked)
         self._fetcher.drop(revoked)
         total = self._metrics.partitions_lost_total if step.is_lost else self._metrics.partitions_revoked_total
         total.add(len(revoked))
@@ -198,7 +201,7 @@ class AssignmentState:
         try:
             await self._callbacks.revoked(revoked, is_lost=step.is_lost)
         finally:
-            self._revoking_positions = {}
+            self._revoking_positions, self._revoking_topic_ids = {}, {}
             self._revoking = frozenset()
             self.partitions -= frozenset(revoked)
             self._unfinished.forget(revoked)
@@ -219,6 +222,16 @@ class AssignmentState:
         """The positions that differ from the committed offsets; `only_finished`: up to what is not finished."""
         positions = self._unfinished.finished(self.positions) if only_finished else self.positions
         return {tp: OffsetAndMetadata(offset) for tp, offset in positions.items() if self._committed.get(tp) != offset}
+
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, UUID]:
+        """The ids of the topics of these partitions, where they are known.
+
+        Of a partition that is read, it is the id of the topic that is read: metadata may have its successor already.
+        """
+        cluster = self._session.client.metadata.cluster
+        read = {**self._fetcher.topic_ids, **self._revoking_topic_ids}
+        found = {tp: read.get(tp) or cluster.topic_id(tp.topic) for tp in partitions}
+        return {tp: topic_id for tp, topic_id in found.items() if topic_id is not None}
 
     @property
     def readable(self) -> frozenset[TopicPartition]:
@@ -272,16 +285,24 @@ class AssignmentState:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         deadline: float,
         *,
+        topic_ids: Mapping[TopicPartition, UUID] | None = None,
         is_regular: bool = False,
     ) -> None:
         """Commit as that member; raises what `commit_offsets` raises.
 
-        One that is regular is followed by another one: a topic that was deleted holds it up for seconds only.
+        `topic_ids` are those of the time at which the offsets were chosen, by default of now. A commit that is regular
+        is followed by another one: a topic that was deleted holds it up for seconds only.
         """
         began = self._session.clock()
         try:
-            tries_max = _REGULAR_TRIES if is_regular else None
-            await commit_offsets(self._coordinator, metadata, offsets, deadline, tries_max=tries_max)
+            await commit_offsets(
+                self._coordinator,
+                metadata,
+                offsets,
+                deadline,
+                topic_ids=self.topic_ids(offsets) if topic_ids is None else topic_ids,
+                tries_max=_REGULAR_TRIES if is_regular else None,
+            )
         except AioprodError:
             self._metrics.commit_failed_total.add()
             raise

@@ -57,6 +57,7 @@ class Commits:
         if to_commit is None:
             to_commit = self._assignment.uncommitted(only_finished=self._background.gate.has_callback)
         owned = partitions.intersection(to_commit)
+        topic_ids = self._assignment.topic_ids(to_commit)
         deadline = self._session.clock() + timeout_s
         while to_commit:
             while membership.is_rebalancing and membership.metadata.generation_id >= 0:
@@ -65,7 +66,7 @@ class Commits:
             if metadata.generation_id < 0 or not owned <= self._assignment.partitions:
                 raise self._not_owner(owned - self._assignment.partitions) from self._poll_timer.cause
             try:
-                await self._assignment.commit(metadata, to_commit, deadline)
+                await self._assignment.commit(metadata, to_commit, deadline, topic_ids=topic_ids)
                 return
             except BrokerError as error:
                 is_outdated = error.code == ErrorCode.STALE_MEMBER_EPOCH and metadata != membership.metadata

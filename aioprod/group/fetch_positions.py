@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from uuid import UUID
 
 from aioprod.calls.leaders import PendingPartition
 from aioprod.calls.session import Session
-from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError
 from aioprod.reader.offsets import Lookup, Lookups
 from aioprod.reader.position import ENDLESS, Position
@@ -33,6 +33,8 @@ class FetchPositions:
         self._lookup_task: asyncio.Task[None] | None = None
         self._lookup_error: AioprodError | None = None
         self._observers: list[Callable[[TopicPartition], object]] = []
+        self._metadata_version = -1
+        """That of the last metadata in which no topic was another one."""
 
     def __iter__(self) -> Iterator[Position]:
         return iter([one for tp, one in self._positions.items() if tp not in self._paused])
@@ -56,9 +58,27 @@ class FetchPositions:
         pending = (*self._positions.values(), *self._lookups.values())
         return tuple(one for one in pending if one.tp not in self._paused)
 
-    def replaced(self, cluster: Cluster) -> list[Position]:
+    @property
+    def topic_ids(self) -> dict[TopicPartition, UUID]:
+        """The id of the topic whose partition is read, where it is known."""
+        return {tp: one.topic_id for tp, one in self._positions.items() if one.topic_id is not None}
+
+    def learn_topic_ids(self, positions: Iterable[Position]) -> None:
+        """Note which topic is read from now on."""
+        cluster = self._session.client.metadata.cluster
+        for one in positions:
+            if one.topic_id is None:
+                one.topic_id = cluster.topic_id(one.tp.topic)
+
+    def replaced(self) -> list[Position]:
         """The positions of topics that were deleted and created again."""
-        return [one for one in self._positions.values() if one.is_replaced(cluster)]
+        metadata = self._session.client.metadata
+        if metadata.version == self._metadata_version:
+            return []
+        replaced = [one for one in self._positions.values() if one.is_replaced(metadata.cluster)]
+        if not replaced:
+            self._metadata_version = metadata.version
+        return replaced
 
     # --- changes
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
+from uuid import UUID
 
 from aioprod.calls.leaders import LeaderRequests, PendingPartition
 from aioprod.calls.session import Session
@@ -84,7 +85,6 @@ class Fetcher:
         self._are_stored = self.is_plain
         """Whether records are returned as they are stored: by the call, or for lack of deserializers."""
         self._list_timer = ListTimer(session)
-        self._known_version = -1
         self._slice_end = -math.inf
 
     async def close(self) -> None:
@@ -145,6 +145,11 @@ class Fetcher:
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset of each partition, after the last record that was returned; missing while it is looked up."""
         return self._positions.offsets | self._buffer.offsets
+
+    @property
+    def topic_ids(self) -> dict[TopicPartition, UUID]:
+        """The id of the topic whose partition is read; missing before it is fetched, and where brokers have no ids."""
+        return self._positions.topic_ids
 
     @property
     def lag(self) -> dict[TopicPartition, int | None]:
@@ -414,11 +419,8 @@ class Fetcher:
         self.log_ends.note(node_id, {one.tp: ends[one.tp] for one in positions if one.tp in ends and not one.is_done})
 
     def _request(self, node_id: int, positions: Sequence[Position]) -> FetchRequest:
-        cluster = self._session.client.metadata.cluster
-        for one in positions:
-            if one.topic_id is None:
-                one.topic_id = cluster.topic_id(one.tp.topic)
-        return self._fetching.request(positions, cluster, node_id)
+        self._positions.learn_topic_ids(positions)
+        return self._fetching.request(positions, self._session.client.metadata.cluster, node_id)
 
     # --- positions
 
@@ -429,12 +431,9 @@ class Fetcher:
 
     def _reset_recreated_topics(self) -> None:
         """Reset the positions of topics that were deleted and created again."""
-        metadata = self._session.client.metadata
-        if metadata.version != self._known_version:
-            for one in self._positions.replaced(metadata.cluster):
-                self._buffer.drop(one.tp)
-                self._reset(one, "its topic was deleted and created again")
-            self._known_version = metadata.version
+        for one in self._positions.replaced():
+            self._buffer.drop(one.tp)
+            self._reset(one, "its topic was deleted and created again")
 
     def _reset(self, one: Position, why: str) -> None:
         """Apply `auto_offset_reset` to a position whose offset does not exist."""

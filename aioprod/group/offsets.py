@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
+from uuid import UUID
 
 from aioprod._authorization_errors import Right
 from aioprod.calls.broker_errors import named, partition_codes
@@ -22,12 +25,13 @@ from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
+from aioprod.wire.schema import ZERO_UUID
 
 __all__ = ["RESET_TIMES", "commit_offsets", "start_offsets"]
 
 RESET_TIMES: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 """A value of `auto.offset.reset` -> the time whose offset is looked up; None: an error is raised."""
-_LAST_WITH_NAMES: Final = 9
+_FIRST_WITH_IDS: Final = 10
 _FIRST_STATIC: Final = 7
 _UNCLEAR: Final = (None, ErrorCode.UNKNOWN_SERVER_ERROR)
 """The codes after which it is not known whether the offset of a partition is committed."""
@@ -46,6 +50,8 @@ _HINTS: Final[Mapping[ErrorCode | int, str]] = {
     ErrorCode.OFFSET_METADATA_TOO_LARGE: "Commit less metadata with an offset (offset.metadata.max.bytes on the "
     "brokers).",
     ErrorCode.INVALID_COMMIT_OFFSET_SIZE: "Commit fewer partitions at once, or less metadata with them.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "The topic that was read is deleted: one that was created later under its name has "
+    "offsets of its own.",
 }
 
 
@@ -88,13 +94,15 @@ async def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline: float,
     *,
+    topic_ids: Mapping[TopicPartition, UUID] = MappingProxyType({}),
     tries_max: int | None = None,
 ) -> None:
     """Commit the next offsets to read; errors that may pass are retried until `deadline` (monotonic seconds).
 
-    With `tries_max`, what is answered with such an error so often is not tried again, and the error is raised.
-    Some may be committed when it raises: AuthorizationError, RequestTimedOutError, and BrokerError with its code, also
-    for REBALANCE_IN_PROGRESS, and where the coordinator has fenced the member (ILLEGAL_GENERATION,
+    Where all have one of `topic_ids`, and the coordinator knows ids (4.1), nothing is committed for other topics of the
+    same names. With `tries_max`, what is answered with such an error so often is not tried again, and the error is
+    raised. Some may be committed when it raises: AuthorizationError, RequestTimedOutError, and BrokerError with its
+    code, also for REBALANCE_IN_PROGRESS, and where the coordinator has fenced the member (ILLEGAL_GENERATION,
     UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH). `may_be_stored` of the error says whether that can be.
     """
     left = dict(offsets)
@@ -102,14 +110,15 @@ async def commit_offsets(
 
     def build(version: int) -> OffsetCommitRequest:
         nonlocal sent
-        request = _request(metadata, left, version)
+        request = _request(metadata, left, topic_ids, version)
         sent += 1
         return request
 
+    at_most = None if all(tp in topic_ids for tp in offsets) else _FIRST_WITH_IDS - 1
     tries = 0
     last_error: AioprodError | None = None
     while left:
-        message = ByVersion(OffsetCommitRequest, build, _LAST_WITH_NAMES)
+        message = ByVersion(OffsetCommitRequest, build, at_most)
         try:
             response = await coordinator.request(message, deadline=deadline, error_of=_code_for_coordinator)
         except AioprodError as error:
@@ -119,7 +128,7 @@ async def commit_offsets(
             late = RequestTimedOutError(last_error.message)
             late.may_be_stored = error.may_be_stored
             raise late from last_error
-        codes = partition_codes(response.topics)
+        codes = _codes(response, topic_ids)
         left = {tp: offset for tp, offset in left.items() if codes.get(tp) != ErrorCode.NONE}
         for tp in left:
             last_error = _commit_error(metadata.group_id, tp, codes.get(tp))
@@ -136,30 +145,46 @@ async def commit_offsets(
 
 
 def _request(
-    metadata: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], version: int
+    metadata: GroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    topic_ids: Mapping[TopicPartition, UUID],
+    version: int,
 ) -> OffsetCommitRequest:
     if version < _FIRST_STATIC and metadata.group_instance_id is not None:
         raise static_membership_error(metadata.group_id)
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    topics: dict[tuple[str, UUID], list[OffsetCommitRequestPartition]] = {}
     for tp, (offset, comment) in offsets.items():
         row = OffsetCommitRequestPartition(
             partition_index=tp.partition, committed_offset=offset, committed_metadata=comment
         )
-        topics.setdefault(tp.topic, []).append(row)
+        topic_id = topic_ids[tp] if version >= _FIRST_WITH_IDS else ZERO_UUID
+        topics.setdefault((tp.topic, topic_id), []).append(row)
     return OffsetCommitRequest(
         group_id=metadata.group_id,
         generation_id_or_member_epoch=metadata.generation_id,
         member_id=metadata.member_id,
         group_instance_id=metadata.group_instance_id,
-        topics=tuple(OffsetCommitRequestTopic(name=name, partitions=tuple(rows)) for name, rows in topics.items()),
+        topics=tuple(
+            OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=tuple(rows))
+            for (name, topic_id), rows in topics.items()
+        ),
+    )
+
+
+def _codes(
+    response: OffsetCommitResponse, topic_ids: Mapping[TopicPartition, UUID]
+) -> dict[TopicPartition, ErrorCode | int]:
+    """The code of each partition; the response to a request by id has no names."""
+    names = {topic_id: tp.topic for tp, topic_id in topic_ids.items()}
+    return partition_codes(
+        replace(topic, name=topic.name or names.get(topic.topic_id, "")) for topic in response.topics
     )
 
 
 def _code_for_coordinator(response: OffsetCommitResponse) -> int:
     """The first code that is about the coordinator and not about a partition, else NONE."""
-    return next(
-        (code for code in partition_codes(response.topics).values() if code in COORDINATOR_RETRIABLE), ErrorCode.NONE
-    )
+    codes = (row.error_code for topic in response.topics for row in topic.partitions)
+    return next((code for code in codes if code in COORDINATOR_RETRIABLE), ErrorCode.NONE)
 
 
 def _is_retriable(code: ErrorCode | int) -> bool:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -18,7 +19,7 @@ from aioprod.errors import (
     RequestTimedOutError,
 )
 from aioprod.group.offsets import commit_offsets, start_offsets
-from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest
+from aioprod.messages import FindCoordinatorRequest, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.groups import Committed, FakeGroup
@@ -138,6 +139,48 @@ async def test_offsets_are_committed(versions: tuple[int, int]) -> None:
         assert seen.header.version == min(versions[1], 9)
         request = seen.message
         assert (request.group_id, request.generation_id_or_member_epoch, request.member_id) == (GROUP, 3, "me")
+
+
+def ids(brokers: FakeCluster, tps: Iterable[TopicPartition] = PLACES) -> dict[TopicPartition, UUID]:
+    """The topic ids of some partitions."""
+    return {tp: brokers.state.topics[tp.topic].id for tp in tps}
+
+
+@pytest.mark.parametrize(("last", "known", "version"), [(10, 3, 10), (10, 2, 9), (9, 3, 9)])
+async def test_they_are_committed_by_topic_id_where_all_are_known(last: int, known: int, version: int) -> None:
+    async with coordinated() as (brokers, session, coordinator):
+        brokers[1].versions[OffsetCommitRequest] = (2, last)
+        topic_ids = ids(brokers, PLACES[:known])
+        await commit_offsets(coordinator, MEMBER, next_offsets(5, 6, 7), in_time(session), topic_ids=topic_ids)
+        assert {tp: one.offset for tp, one in committed(brokers).items()} == dict(zip(PLACES, (5, 6, 7), strict=True))
+        seen = [one for one in brokers.seen if isinstance(one.message, OffsetCommitRequest)][-1]
+        assert seen.header.version == version
+
+
+async def test_a_topic_that_was_created_again_is_another_one() -> None:
+    async with coordinated() as (brokers, session, coordinator):
+        before = ids(brokers)
+        brokers.recreate_topic("orders")
+        some = {**ids(brokers), PLACES[0]: before[PLACES[0]]}
+        with pytest.raises(
+            BrokerError, match="could not commit for orders-0: its coordinator answered UNKNOWN_TOPIC_ID"
+        ) as failure:
+            await commit_offsets(
+                coordinator, MEMBER, next_offsets(5, 6, 7), in_time(session), topic_ids=some, tries_max=3
+            )
+        assert failure.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert "offsets of its own" in (failure.value.hint or "")
+        assert {tp: one.offset for tp, one in committed(brokers).items()} == {PLACES[1]: 6, PLACES[2]: 7}
+        assert [len(one.topics) for one in brokers.seen_of(OffsetCommitRequest)] == [3, 1, 1]
+
+
+async def test_a_coordinator_that_moves_is_found_again_by_the_word_of_one_topic_id() -> None:
+    async with coordinated() as (brokers, session, coordinator):
+        brokers.fault(OffsetCommitRequest, error=ErrorCode.NOT_COORDINATOR, partition=PLACES[0])
+        offsets = next_offsets(5, 6, 7)
+        await commit_offsets(coordinator, MEMBER, offsets, in_time(session), topic_ids=ids(brokers))
+        assert {tp: one.offset for tp, one in committed(brokers).items()} == dict(zip(PLACES, (5, 6, 7), strict=True))
+        assert len(brokers.seen_of(FindCoordinatorRequest)) == 2
 
 
 async def test_a_static_member_commits_with_its_instance_id() -> None:

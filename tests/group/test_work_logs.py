@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
+from aioprod.errors import RequestTimedOutError
 from aioprod.group import Member
 from aioprod.group.work.marks import Marks, encoded
 from aioprod.messages import OffsetCommitRequest
@@ -107,6 +108,52 @@ def test_a_commit_that_is_acknowledged_after_its_log_was_replaced_leaves_out_no_
             await fill(brokers, 10)
             await until(lambda: len(again.done) == 10)
         assert sorted(again.done) == [(0, offset) for offset in range(10)]
+
+    play(scene)
+
+
+@both_protocols
+def test_marks_in_flight_when_their_topic_is_created_again_leave_out_no_record(protocol: str) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen, again = Kitchen(lambda record: 60.0 if record.offset == 2 else 0.1), Kitchen()
+        commit = brokers.fault(OffsetCommitRequest, hold=True, times=1, when=lambda _: len(kitchen.done) == 9)
+        async with working(brokers, kitchen.cook, new_member(brokers, group_protocol=protocol), drain_s=0.0):
+            await commit.reached.wait()
+            brokers.recreate_topic("t")
+            await fill(brokers, 10)
+            commit.release()
+        async with working(brokers, again.cook, new_member(brokers, group_protocol=protocol)):
+            await until(lambda: len(again.done) == 10)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@both_protocols
+def test_a_position_of_a_deleted_topic_is_not_committed_for_its_successor(protocol: str, is_late: bool) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        async with new_member(brokers, metadata_max_age_ms=1000, group_protocol=protocol) as member:
+            for _ in range(10):
+                await anext(member)
+            commit = brokers.fault(OffsetCommitRequest, hold=True)
+            if not is_late:
+                brokers.recreate_topic("t")
+                # The metadata have the new topic by then.
+                await asyncio.sleep(5.0)
+            task = asyncio.create_task(member.commit(timeout=5.0))
+            await commit.reached.wait()
+            if is_late:
+                brokers.recreate_topic("t")
+            commit.release()
+            with pytest.raises(RequestTimedOutError, match="t-0: its coordinator answered UNKNOWN_TOPIC_ID"):
+                await task
+            assert P0 not in brokers.state.groups["g"].offsets
+            await fill(brokers, 10)
+            assert [(await anext(member)).offset for _ in range(10)] == list(range(10))
+            await member.commit()
+            assert brokers.committed_offset("g", P0) == 10
 
     play(scene)
 
