@@ -10,6 +10,7 @@ import pytest
 
 from aioprod import Producer, TopicPartition
 from aioprod.admin import Admin
+from aioprod.errors import RequestTimedOutError
 from aioprod.group import Member
 from aioprod.testing import KafkaCluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata
@@ -82,6 +83,25 @@ async def test_lists_pauses_and_seeks(case: tuple[KafkaCluster, str], make_topic
             assert (await waiting).offset == 10
     async with Admin(case[0].bootstrap_servers) as admin:
         assert set((await admin.group_lag(f"of-{topic}")).values()) == {1}
+
+
+async def test_a_position_is_not_committed_for_a_topic_that_was_created_again(
+    case: tuple[KafkaCluster, str], make_topic: MakeTopic
+) -> None:
+    topic = await make_topic(case[0])
+    await fill(case[0], topic, 3)
+    async with new_member(case, f"of-{topic}", topic) as member:
+        assert await take(member, 3) == {0: [0, 1, 2]}
+        await member.commit({TopicPartition(topic, 0): 2})
+        await case[0].delete_topic(topic)
+        await case[0].create_topic(topic)
+        with pytest.raises(RequestTimedOutError, match="its coordinator answered UNKNOWN_TOPIC_ID"):
+            await member.commit(timeout=5.0)
+        assert await member.committed() == {TopicPartition(topic, 0): None}
+        await fill(case[0], topic, 3)
+        assert await take(member, 3) == {0: [0, 1, 2]}
+        await member.commit()
+        assert await member.committed() == {TopicPartition(topic, 0): OffsetAndMetadata(3)}
 
 
 async def test_topics_by_pattern(case: tuple[KafkaCluster, str], unused_topic: str) -> None:
