@@ -158,6 +158,30 @@ def test_a_position_of_a_deleted_topic_is_not_committed_for_its_successor(protoc
     play(scene)
 
 
+@both_protocols
+def test_a_callback_commits_no_position_of_a_deleted_topic_for_its_successor(protocol: str) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        refused: list[str] = []
+
+        async def on_revoked(_: Any) -> None:
+            with pytest.raises(RequestTimedOutError) as failure:
+                await member.commit(timeout=5.0)
+            refused.append(failure.value.message)
+
+        member = new_member(brokers, metadata_max_age_ms=1000, group_protocol=protocol, on_revoked=on_revoked)
+        async with member:
+            for _ in range(10):
+                await anext(member)
+            brokers.recreate_topic("t")
+            # The metadata have the new topic by then.
+            await asyncio.sleep(5.0)
+        assert refused == ["Group 'g' could not commit for t-0: its coordinator answered UNKNOWN_TOPIC_ID."]
+        assert P0 not in brokers.state.groups["g"].offsets
+
+    play(scene)
+
+
 @pytest.mark.parametrize("end", ["close", "cancel", "fail"])
 def test_no_handler_of_a_deleted_topic_outlives_the_work(end: str) -> None:
     async def scene(brokers: FakeCluster) -> None:
