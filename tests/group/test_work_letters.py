@@ -196,6 +196,33 @@ def test_a_commit_that_was_cut_off_is_repeated_before_a_letter_commits_more() ->
     play(scene)
 
 
+def test_a_commit_that_was_cut_off_is_repeated_before_a_letter_of_a_later_call_of_work() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen, again = Kitchen(lambda record: 1000.0 if record.offset == 3 else 0.1), Kitchen()
+        again.failing = {(0, 3): 1}
+        cut_off = brokers.fault(OffsetCommitRequest, drop="before", times=None)
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            given: dict[str, Any] = {"dead_letters": DeadLetters("letters", producer)}
+            member = new_member(brokers, default_api_timeout_ms=5000, auto_commit_interval_ms=1_000_000)
+            async with working(brokers, kitchen.cook, member, **given) as (_, first):
+                await until(lambda: len(kitchen.done) == 9)
+                first.cancel()
+                await asyncio.wait([first])
+                assert cut_off.hits
+                second = asyncio.create_task(member.work(again.cook, concurrency=10, **given))
+                await until(lambda: again.begun[0, 3] == 1)
+                await asyncio.sleep(30.0)
+                assert not brokers.seen_of(TxnOffsetCommitRequest)
+                cut_off.end()
+                await until(lambda: bool(letters(brokers)))
+                await member.close()
+                await second
+        assert committed(brokers) == (10, set())
+
+    play(scene)
+
+
 @pytest.mark.parametrize("arrives", ["never", "late"])
 def test_a_worker_that_is_killed_before_the_end_of_a_letters_transaction_leaves_one_letter(arrives: str) -> None:
     async def scene(brokers: FakeCluster) -> None:

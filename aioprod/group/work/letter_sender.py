@@ -17,7 +17,7 @@ from aioprod.errors import (
 )
 from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.group.membership import Membership
-from aioprod.group.work.commits import WorkCommits
+from aioprod.group.work.commits import MarksTooLongError, WorkCommits
 from aioprod.group.work.dead_letters import DeadLetters
 from aioprod.group.work.queues import Job
 from aioprod.net.protocol.backoff import Backoff
@@ -64,6 +64,8 @@ class LetterSender:
         while True:
             try:
                 await self._send(job, error)
+            except MarksTooLongError:
+                continue
             except AioprodError as failure:
                 is_unknown = self._letters.is_transactional and failure.may_be_stored
                 if is_unknown or _is_fatal(failure):

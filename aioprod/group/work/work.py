@@ -121,7 +121,7 @@ class Work:
         if progress is None or offset < progress.next:
             committed = self._assignment.last_commit(tp) if progress is None else None
             marks = NOTHING if committed is None else decoded(committed.offset, committed.metadata)
-            progress = self._commits.progress[tp] = Progress(offset, marks)
+            progress = self._commits.progress[tp] = Progress(offset, marks, self._commits.room)
         return progress
 
     def _queue_name(self, record: ConsumedRecord, tp: TopicPartition) -> Hashable:
