@@ -70,11 +70,24 @@ class Work:
         self._drain_s = plan.drain_s
         self._failure: BaseException | None = None
         """The error that ends the work: the first one of a handler."""
+        self._failed_place = ""
+        """The record of that handler."""
 
     # --- receiving
 
     async def run(self, poll: Callable[[Fetch], Awaitable[list[ConsumedRecord]]]) -> None:
         """Work until the member is closed; `poll` waits for some records. Raises what a handler raised, or a poll."""
+        try:
+            await self._run(poll)
+        except BaseException as error:
+            if self._failure is not None and self._failure is not error:
+                text = "has a handler that failed, of %s, when its work ended with another error: %s"
+                self._log.warning(text, self._failed_place, shown_error(self._failure))
+            raise
+        if self._failure is not None:
+            raise self._failure
+
+    async def _run(self, poll: Callable[[Fetch], Awaitable[list[ConsumedRecord]]]) -> None:
         await self._assignment.read_unknown_again()
         watch = asyncio.ensure_future(self._watch())
         is_cancelled = False
@@ -94,8 +107,6 @@ class Work:
                 watch.cancel()
                 self._room.close()
                 self._commits.forget(tuple(self._commits.progress))
-        if self._failure is not None:
-            raise self._failure
 
     async def _fetch(self) -> list[ConsumedRecord] | None:
         if self._failure is not None:
@@ -134,6 +145,9 @@ class Work:
     # --- handlers
 
     def _start(self) -> None:
+        """Call as many handlers as may run: none after the failure of one."""
+        if self._failure is not None:
+            return
         loop = asyncio.get_running_loop()
         while len(self._running) < self._plan.concurrency and (job := self._queues.take()) is not None:
             job.started_at, job.warned = self._session.clock(), False
@@ -206,8 +220,7 @@ class Work:
             self._log.warning(text, job.place, shown_error(error), extra=place_fields([job.tp]))
             return
         error.add_note(f"It was raised by the handler of {job.place}.")
-        self._failure = error
-        self._queues.stop(self._partitions)
+        self._failure, self._failed_place = error, job.place
         self._background.interrupt_poll()
 
     async def _watch(self) -> None:
