@@ -24,7 +24,7 @@ class FailsDuringPoll:
         self._fetcher: Any = member._fetcher
         self._member, self._then = member, then
         self._next_list = self._fetcher.next_list
-        self._fetcher.next_list = self._returning
+        self._fetcher.next_list = self._returning  # type: ignore[method-assign]
 
     async def cook(self, record: ConsumedRecord) -> None:
         self.begun.append((record.partition, record.offset))
