@@ -261,7 +261,7 @@ def test_no_record_starts_whose_mark_would_not_fit_into_a_commit() -> None:
             assert len(begun) == startable
             assert max(begun) == room.bits_max - 1
             assert committed(brokers)[0] == 0
-            assert len(brokers.state.groups["g"].offsets[P0].metadata or "") <= room.length_max
+            assert len(brokers.state.groups["g"].offsets[P0].metadata or "") <= 4096
             slow.set()
             await until(lambda: committed(brokers)[0] == count)
         assert sorted(begun) == list(range(count))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from aioprod import Producer
-from aioprod.group import DeadLetters
+from aioprod.group import DeadLetters, Retry
 from aioprod.group.work.marks import decoded
 from aioprod.messages import OffsetCommitRequest, TxnOffsetCommitRequest
 from aioprod.testing import FakeCluster
@@ -118,5 +119,30 @@ def test_a_letter_whose_marks_are_too_long_is_sent_again_with_fewer() -> None:
                 assert (at, 20 in gaps) == (1, False)
                 assert rejected(brokers, TxnOffsetCommitRequest) == 1
                 door.set()
+
+    play(scene)
+
+
+def test_a_letter_that_waits_for_room_takes_the_place_of_no_record_before_it() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        brokers.state.offset_metadata_max_bytes = 0
+        done: list[int] = []
+        tries: list[int] = []
+
+        async def cook(record: ConsumedRecord) -> None:
+            tries.append(record.value)
+            if tries == [0]:
+                raise ValueError("not yet")
+            done.append(record.value)
+
+        async with Producer(brokers.bootstrap) as sender:
+            (await sender.send_many("t", [b"0", b"{", b"2"], keys=[b"a", b"b", b"c"])).raise_for_failures()
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            member = new_member(brokers, value_deserializer=json.loads)
+            given: dict[str, Any] = {"dead_letters": DeadLetters("letters", producer), "concurrency": 1}
+            async with working(brokers, cook, member, retry=Retry(times=1, backoff_s=(20.0, 20.0)), **given):
+                await until(lambda: len(brokers.records("letters", isolation="read_committed")) == 1)
+                assert done == [2, 0]
+                await until(lambda: brokers.committed_offset("g", P0) == 3)
 
     play(scene)

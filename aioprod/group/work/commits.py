@@ -13,15 +13,20 @@ from aioprod.group.assignment import AssignmentState
 from aioprod.group.member_log import MemberLog
 from aioprod.group.membership import Membership
 from aioprod.group.work.mark_room import MarkRoom
+from aioprod.group.work.marks import length_of
 from aioprod.group.work.progress import Progress
 from aioprod.group.work.queues import Job
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["MarksTooLongError", "WorkCommits"]
+__all__ = ["MarksTooLongError", "NoRoomYetError", "WorkCommits"]
 
 
 class MarksTooLongError(AioprodError):
     """The transaction of a letter was aborted, as brokers do not take so many marks: the next one has fewer."""
+
+
+class NoRoomYetError(AioprodError):
+    """The marks of a letter do not fit into a commit until records before it are finished."""
 
 
 class WorkCommits:
@@ -93,7 +98,7 @@ class WorkCommits:
 
         They take what they have taken before: of that nothing is left out.
         """
-        rejected = max((len(given.metadata) for given in offsets.values()), default=0)
+        rejected = max((length_of(given.metadata) for given in offsets.values()), default=0)
         if not rejected or not _is_too_long(error):
             return False
         if not self.room.is_limited:
@@ -103,7 +108,7 @@ class WorkCommits:
                 "after a crash more records are handled again: set it to 4096 to change that."
             )
         last = (self._assignment.last_commit(tp) for tp in self.progress)
-        taken = (len(one.metadata) for one in last if one is not None)
+        taken = (length_of(one.metadata) for one in last if one is not None)
         self.room.limit(max([rejected // 2, *(length for length in taken if length < rejected)]))
         return True
 
@@ -166,10 +171,7 @@ class WorkCommits:
         if not self._has(job):
             return {}
         if (offset := job.progress.to_commit(job.record.offset)) is None:
-            raise AioprodError(
-                f"The marks of what is finished up to {job.place} do not fit into a commit until records before it are "
-                f"finished (offset.metadata.max.bytes of the brokers)."
-            )
+            raise NoRoomYetError(f"The marks up to {job.place} do not fit into a commit now.")
         return {job.tp: offset}
 
     def _has(self, job: Job) -> bool:

@@ -18,7 +18,7 @@ import binascii
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-__all__ = ["NOTHING", "Marks", "decoded", "encoded", "fitting"]
+__all__ = ["NOTHING", "Marks", "decoded", "encoded", "fitting", "length_of"]
 
 _GAPS: Final = "aioprod1:g"
 _BITS: Final = "aioprod1:b"
@@ -57,9 +57,12 @@ def encoded(low: int, marks: Marks) -> str:
 
 
 def fitting(low: int, marks: Marks, length_max: int) -> Marks:
-    """The marks for a commit of the offset `low`, cut where they don't fit into so many characters."""
-    room = (length_max - len(f"{_GAPS}{low}:")) // 4 * 3
-    if room <= 0:
+    """The marks for a commit of the offset `low`, cut where their `length_of` would be more than that.
+
+    What fits once fits again when more is finished, also before it.
+    """
+    room = length_max // 4 * 3
+    if not room:
         return Marks(low, ())
     by_bits = low + room * 8
     if marks.end <= by_bits:
@@ -87,6 +90,11 @@ def decoded(low: int, metadata: str) -> Marks:
     except (binascii.Error, ValueError):
         return NOTHING
     return marks if marks.gaps[:1] == (low,) else NOTHING
+
+
+def length_of(metadata: str) -> int:
+    """The characters of the marks, without their form and offset; 0 for metadata that are not ours."""
+    return len(metadata.rpartition(":")[2]) if metadata.startswith((_GAPS, _BITS)) else 0
 
 
 def _text(form: str, low: int, data: bytes | bytearray) -> str:

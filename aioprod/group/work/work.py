@@ -17,7 +17,7 @@ from aioprod.group.background import BackgroundTask
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.group.membership import Membership
-from aioprod.group.work.commits import WorkCommits
+from aioprod.group.work.commits import NoRoomYetError, WorkCommits
 from aioprod.group.work.letter_sender import LetterSender
 from aioprod.group.work.marks import NOTHING, decoded
 from aioprod.group.work.plan import Plan, check_topics
@@ -157,6 +157,14 @@ class Work:
 
     async def _handle(self, job: Job) -> None:
         """Call the handler once; raises what it raises, unless a dead letter is sent."""
+        if job.letter_error is None and not await self._has_failed(job):
+            return
+        assert self._letters is not None
+        assert job.letter_error is not None
+        await self._letters.send(job, job.letter_error)
+
+    async def _has_failed(self, job: Job) -> bool:
+        """Call the handler once; True if it has failed for good, and its letter is to be sent."""
         try:
             await self._plan.handler(await self._fetcher.deserialized(job.record))
         except (Exception, asyncio.CancelledError) as raised:
@@ -168,13 +176,14 @@ class Work:
                 error = AioprodError(_CANCELLED)
             if self._letters is None or self._may_retry(job, error):
                 raise error from raised.__cause__
-            job.has_letter = True
-            await self._letters.send(job, error)
+            job.letter_error = error
+            return True
+        return False
 
     def _may_retry(self, job: Job, error: BaseException) -> bool:
         """A record that can't be deserialized stays so."""
         is_unreadable = type(error) is SerializationError and error.offset is not None
-        has_failed = job.has_letter or is_unreadable or not isinstance(error, Exception)
+        has_failed = job.letter_error is not None or is_unreadable or not isinstance(error, Exception)
         return not has_failed and job.failures <= self._plan.retry.times
 
     def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
@@ -190,6 +199,9 @@ class Work:
             job.progress.finish(job.record.offset)
             self._queues.done(job)
             self._room.finished(job.tp)
+        elif isinstance(error, NoRoomYetError):
+            # Not in its place: records before it need one.
+            self._queues.again(job)
         elif self._may_retry(job, error):
             self._retry(job, error)
         else:
