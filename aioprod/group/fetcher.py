@@ -443,6 +443,6 @@ class Fetcher:
         self._leaders.retry_later(one, error)
         if self._reset_time is None:
             raise error
-        # Records that were fetched before are still returned.
+        # What was fetched before is returned by now, but for records that were gathered for a list: these still are.
         self._positions.reset(one, self._reset_time)
         self._session.notify()

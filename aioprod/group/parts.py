@@ -87,8 +87,9 @@ class Parts:
         handler: AssignmentHandler = self.assignment
         self._more: list[Callable[[], Coroutine[Any, Any, None]]] = [poll_timer.run]
         """What the background task runs beside the runner."""
+        interval_s = config.auto_commit_interval_ms / 1000
+        self._work_commits = WorkCommits(log, self.assignment, self.membership, session, interval_s)
         if config.enable_auto_commit:
-            interval_s = config.auto_commit_interval_ms / 1000
             handler = commits = BackgroundCommits(log, session, self.membership, self.assignment, interval_s)
             self._more.append(commits.run)
         self.runner = Runner(self.membership, coordinator, session, gate, handler, stall_monitor, subscription.topics)
@@ -111,9 +112,7 @@ class Parts:
 
     def new_work(self, plan: Plan) -> Work:
         """A call of `Member.work`."""
-        interval_s = self._config.auto_commit_interval_ms / 1000
-        commits = WorkCommits(self._log, self.assignment, self.membership, self._session, interval_s)
-        letters = None
+        commits, letters = self._work_commits, None
         if plan.dead_letters is not None:
             letters = LetterSender(self._group_id, plan.dead_letters, self.membership, commits, self._log)
         return Work(

@@ -14,11 +14,11 @@ import pytest
 from aioprod import Producer
 from aioprod.errors import AioprodError, ConfigError, ErrorCode, SerializationError, UsageError
 from aioprod.group import DeadLetters, Member, Retry
-from aioprod.group.work.marks import BITS_MAX, GAPS_MAX, decoded
+from aioprod.group.work.mark_room import MarkRoom
+from aioprod.group.work.marks import decoded
 from aioprod.messages import HeartbeatRequest, OffsetCommitRequest
 from aioprod.records.parser import ParsedRecord
 from aioprod.testing import FakeCluster
-from aioprod.testing.fake.state.groups import METADATA_MAX
 from aioprod.testing.simulation import SimulatedLoop
 from aioprod.types import ConsumedRecord, TopicPartition
 from tests.support.sessions import keep_loop_time
@@ -242,9 +242,10 @@ def test_memory_is_bounded_by_bytes() -> None:
 
 def test_no_record_starts_whose_mark_would_not_fit_into_a_commit() -> None:
     async def scene(brokers: FakeCluster) -> None:
-        count = BITS_MAX + 2000
-        waiting = GAPS_MAX + 1
-        startable = BITS_MAX - waiting + 1
+        room = MarkRoom()
+        count = room.bits_max + 2000
+        waiting = room.gaps_max + 1
+        startable = room.bits_max - waiting + 1
         await fill(brokers, count, key=lambda number: b"slow" if number < waiting else None)
         slow = asyncio.Event()
         begun: list[int] = []
@@ -258,9 +259,9 @@ def test_no_record_starts_whose_mark_would_not_fit_into_a_commit() -> None:
             await until(lambda: len(begun) == startable)
             await asyncio.sleep(60.0)
             assert len(begun) == startable
-            assert max(begun) == BITS_MAX - 1
+            assert max(begun) == room.bits_max - 1
             assert committed(brokers)[0] == 0
-            assert len(brokers.state.groups["g"].offsets[P0].metadata or "") <= METADATA_MAX
+            assert len(brokers.state.groups["g"].offsets[P0].metadata or "") <= 4096
             slow.set()
             await until(lambda: committed(brokers)[0] == count)
         assert sorted(begun) == list(range(count))

@@ -11,10 +11,18 @@ import pytest
 from aioprod import Producer
 from aioprod.errors import AioprodError, ErrorCode, RequestTimedOutError
 from aioprod.group import DeadLetters, Retry
-from aioprod.messages import EndTxnRequest, HeartbeatRequest, OffsetCommitRequest, TxnOffsetCommitRequest
+from aioprod.messages import (
+    EndTxnRequest,
+    HeartbeatRequest,
+    OffsetCommitRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
 from aioprod.testing import FakeCluster
+from aioprod.testing.simulation import start
 from aioprod.types import ConsumedRecord
 from tests.group.test_work import (
+    P0,
     Kitchen,
     committed,
     fill,
@@ -175,6 +183,33 @@ def test_a_letter_after_a_commit_that_was_cancelled_waits_for_its_end() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("drop", ["before", "after"])
+@pytest.mark.parametrize("ends", ["are answered", "are lost"])
+def test_a_letter_is_sent_again_after_one_that_may_be_stored_in_an_aborted_transaction(drop: Any, ends: str) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen = Kitchen()
+        kitchen.failing = {(0, 3): 1, (0, 7): 1}
+        lost = brokers.fault(ProduceRequest, drop=drop, times=None)
+        if ends == "are lost":
+            brokers.fault(EndTxnRequest, drop="before", times=3, when=lambda one: not one.committed)
+        given: dict[str, Any] = {"delivery_timeout_ms": 3000, "request_timeout_ms": 1000, "linger_ms": 0}
+        producer = Producer(brokers.bootstrap, transactional_id="letters", max_block_ms=2000, **given)
+        loop: Any = asyncio.get_running_loop()
+        await start(producer, loop)
+        async with working(brokers, kitchen.cook, dead_letters=DeadLetters("letters", producer)) as (_, task):
+            await lost.reached.wait()
+            await asyncio.sleep(20.0)
+            assert not task.done()
+            lost.end()
+            await until(lambda: brokers.committed_offset("g", P0) == 10)
+        await producer.close()
+        found = brokers.records("letters", isolation="read_committed")
+        assert sorted(one.value or b"" for one in found) == [b"3", b"7"]
+
+    play(scene)
+
+
 def test_a_commit_that_was_cut_off_is_repeated_before_a_letter_commits_more() -> None:
     async def scene(brokers: FakeCluster) -> None:
         await fill(brokers, 10)
@@ -192,6 +227,33 @@ def test_a_commit_that_was_cut_off_is_repeated_before_a_letter_commits_more() ->
                 cut_off.end()
                 await until(lambda: bool(letters(brokers)))
                 await until(lambda: committed(brokers) == (10, set()))
+
+    play(scene)
+
+
+def test_a_commit_that_was_cut_off_is_repeated_before_a_letter_of_a_later_call_of_work() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen, again = Kitchen(lambda record: 1000.0 if record.offset == 3 else 0.1), Kitchen()
+        again.failing = {(0, 3): 1}
+        cut_off = brokers.fault(OffsetCommitRequest, drop="before", times=None)
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            given: dict[str, Any] = {"dead_letters": DeadLetters("letters", producer)}
+            member = new_member(brokers, default_api_timeout_ms=5000, auto_commit_interval_ms=1_000_000)
+            async with working(brokers, kitchen.cook, member, **given) as (_, first):
+                await until(lambda: len(kitchen.done) == 9)
+                first.cancel()
+                await asyncio.wait([first])
+                assert cut_off.hits
+                second = asyncio.create_task(member.work(again.cook, concurrency=10, **given))
+                await until(lambda: again.begun[0, 3] == 1)
+                await asyncio.sleep(30.0)
+                assert not brokers.seen_of(TxnOffsetCommitRequest)
+                cut_off.end()
+                await until(lambda: bool(letters(brokers)))
+                await member.close()
+                await second
+        assert committed(brokers) == (10, set())
 
     play(scene)
 

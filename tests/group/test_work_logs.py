@@ -203,6 +203,37 @@ def test_no_handler_of_a_deleted_topic_outlives_the_work(end: str) -> None:
     play(scene)
 
 
+def test_a_log_without_the_position_is_noticed_after_all_that_was_fetched_is_received() -> None:
+    """Nothing of the former log comes after the reset: what is committed then is of the present one."""
+
+    async def scene(brokers: FakeCluster) -> None:
+        for _ in range(4):
+            await fill(brokers, 25, key=lambda _: b"one")
+        kitchen = Kitchen()
+        door = asyncio.Event()
+
+        async def cook(record: ConsumedRecord) -> None:
+            await door.wait()
+            await kitchen.cook(record)
+
+        member = new_member(brokers, max_partition_fetch_bytes=1)
+        left: list[bool] = []
+        member._fetcher.observe_resets(lambda tp: left.append(tp in member._fetcher._buffer.offsets))
+        async with working(brokers, cook, member, concurrency=1, buffer_bytes=60):
+            await until(lambda: P0 in member.paused)
+            assert P0 in member._fetcher._buffer.offsets
+            brokers.topics["t"].partitions[0].delete_before(75)
+            await asyncio.sleep(10.0)
+            assert not left
+            door.set()
+            await until(lambda: len(kitchen.done) == 50)
+            await until(lambda: committed(brokers) == (100, set()))
+        assert left == [False]
+        assert kitchen.of_key[b"one"] == [*range(25), *range(75, 100)]
+
+    play(scene)
+
+
 @both_protocols
 def test_work_goes_on_in_the_successor_of_a_deleted_topic(protocol: str) -> None:
     async def scene(brokers: FakeCluster) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from aioprod.group.work.marks import BITS_MAX, GAPS_MAX, NOTHING
+from aioprod.group.work.mark_room import MarkRoom
+from aioprod.group.work.marks import NOTHING
 from aioprod.group.work.progress import Progress
 from aioprod.group.work.queues import Job, Queues
 from aioprod.types import ConsumedRecord, TopicPartition
 
 TP = TopicPartition("orders", 0)
+ROOM = MarkRoom()
 
 
 def add(queues: Queues, progress: Progress, key: bytes, offset: int) -> None:
@@ -16,7 +18,7 @@ def add(queues: Queues, progress: Progress, key: bytes, offset: int) -> None:
 
 
 def test_the_record_that_was_received_first_is_handled_first() -> None:
-    queues, progress = Queues(), Progress(0, NOTHING)
+    queues, progress = Queues(), Progress(0, NOTHING, ROOM)
     for offset, key in enumerate([b"a", b"a", b"b", b"a", b"c", b"b"]):
         add(queues, progress, key, offset)
     handled = []
@@ -30,7 +32,7 @@ def test_the_record_that_was_received_first_is_handled_first() -> None:
 
 
 def test_a_key_with_records_in_work_does_not_hold_up_others() -> None:
-    queues, progress = Queues(), Progress(0, NOTHING)
+    queues, progress = Queues(), Progress(0, NOTHING, ROOM)
     for offset, key in enumerate([b"a", b"a", b"b"]):
         add(queues, progress, key, offset)
     first, second = queues.take(), queues.take()
@@ -45,7 +47,7 @@ def test_a_key_with_records_in_work_does_not_hold_up_others() -> None:
 
 
 def test_records_whose_marks_did_not_fit_start_in_order() -> None:
-    queues, progress = Queues(), Progress(0, NOTHING)
+    queues, progress = Queues(), Progress(0, NOTHING, ROOM)
 
     def take() -> Job:
         job = queues.take()
@@ -56,15 +58,15 @@ def test_records_whose_marks_did_not_fit_start_in_order() -> None:
         progress.finish(job.record.offset)
         queues.done(job)
 
-    for offset in range(BITS_MAX + 2):
+    for offset in range(ROOM.bits_max + 2):
         add(queues, progress, b"%d" % offset, offset)
-    first, *_ = [take() for _ in range(GAPS_MAX + 1)]
-    for _ in range(GAPS_MAX + 1, BITS_MAX):
+    first, *_ = [take() for _ in range(ROOM.gaps_max + 1)]
+    for _ in range(ROOM.gaps_max + 1, ROOM.bits_max):
         finish(take())
     assert queues.take() is None
     finish(first)
     held = take()
-    assert held.record.offset == BITS_MAX
+    assert held.record.offset == ROOM.bits_max
     assert queues.take() is None
     finish(held)
-    assert take().record.offset == BITS_MAX + 1
+    assert take().record.offset == ROOM.bits_max + 1

@@ -42,6 +42,8 @@ class MemberPlan:
     """The share of the records whose handler always fails."""
     is_transactional: bool
     """Whether letters are."""
+    metadata_max: int
+    """The characters of metadata that the brokers take with an offset."""
 
     @staticmethod
     def draw(seed: int) -> MemberPlan:
@@ -64,4 +66,5 @@ class MemberPlan:
             failing=random.choice([0.0, 0.05, 0.2]),
             poison=random.choice([0.0, 0.02, 0.1]),
             is_transactional=random.random() < 0.5,
+            metadata_max=random.choice([4096, 4096, 40, 20, 0]),
         )

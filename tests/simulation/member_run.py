@@ -85,6 +85,7 @@ async def _run(plan: MemberPlan, loop: SimulatedLoop, result: Result) -> None:
     async with FakeCluster(3, seed=plan.seed) as cluster:
         settings = cluster.state.groups.settings
         settings.session_timeout_s, settings.heartbeat_interval_s = 6.0, 0.5
+        cluster.state.offset_metadata_max_bytes = plan.metadata_max
         cluster.create_topic("letters", 1)
         for partition in cluster.create_topic("t", plan.partitions).partitions:
             for number in range(plan.records):

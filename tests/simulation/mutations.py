@@ -227,6 +227,12 @@ _ALL = (
         "",
     ),
     Mutation(
+        "a commit leaves the marks of letters out where they don't fit",
+        "aioprod.group.work.progress",
+        "        if marks.end < max(self._kept_end, 0 if finished is None else finished + 1):\n",
+        "        if marks.end < 0:\n",
+    ),
+    Mutation(
         "handlers of lost partitions go on",
         "aioprod.group.work.work",
         "                del self._running[job]\n                task.cancel()\n",

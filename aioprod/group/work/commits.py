@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 from aioprod._words import counted
 from aioprod.calls.session import Session
-from aioprod.errors import AioprodError
+from aioprod.errors import AioprodError, BrokerError, ErrorCode
 from aioprod.group.assignment import AssignmentState
 from aioprod.group.member_log import MemberLog
 from aioprod.group.membership import Membership
+from aioprod.group.work.mark_room import MarkRoom
+from aioprod.group.work.marks import length_of
 from aioprod.group.work.progress import Progress
 from aioprod.group.work.queues import Job
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["WorkCommits"]
+__all__ = ["MarksTooLongError", "NoRoomYetError", "WorkCommits"]
+
+
+class MarksTooLongError(AioprodError):
+    """The transaction of a letter was aborted, as brokers do not take so many marks: the next one has fewer."""
+
+
+class NoRoomYetError(AioprodError):
+    """The marks of a letter do not fit into a commit until records before it are finished."""
 
 
 class WorkCommits:
-    """Commits what the handlers have finished, partition by partition."""
+    """Commits what the handlers have finished, partition by partition; for all calls of `work` of a member."""
 
     def __init__(
         self,
@@ -34,6 +44,8 @@ class WorkCommits:
         """Where the work on each partition stands."""
         self.interval_s = interval_s
         """The time between two commits."""
+        self.room = MarkRoom()
+        """The room for marks in a commit."""
         self._log = log
         self._assignment = assignment
         self._membership = membership
@@ -56,19 +68,49 @@ class WorkCommits:
         for tp, position in self._assignment.positions.items():
             if tp in self.progress:
                 self.progress[tp].pass_by(position)
-        offsets = {
+        while offsets := self._to_commit(partitions):
+            metadata = self._membership.metadata
+            if metadata.generation_id < 0:
+                return
+            deadline = self._session.clock() + self._session.timeout_s
+            self._cut_off.update(offsets)
+            try:
+                await self._assignment.commit(metadata, offsets, deadline, is_regular=True)
+            except BrokerError as error:
+                if not self._has_less_room(error, offsets):
+                    raise
+            else:
+                self._cut_off.difference_update(offsets)
+                return
+
+    def _to_commit(self, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {
             tp: offset
             for tp, progress in self.progress.items()
             if (partitions is None or tp in partitions) and tp not in self._unknown
             if progress is not self._in_transaction
-            if (offset := progress.to_commit()) != self._assignment.last_commit(tp)
+            if (offset := progress.to_commit()) is not None
+            if tp in self._cut_off or offset != self._assignment.last_commit(tp)
         }
-        metadata = self._membership.metadata
-        if offsets and metadata.generation_id >= 0:
-            deadline = self._session.clock() + self._session.timeout_s
-            self._cut_off.update(offsets)
-            await self._assignment.commit(metadata, offsets, deadline, is_regular=True)
-            self._cut_off.difference_update(offsets)
+
+    def _has_less_room(self, error: BaseException, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
+        """Whether marks were too long for the brokers, and later ones are shorter; how long they may be is not known.
+
+        They take what they have taken before: of that nothing is left out.
+        """
+        rejected = max((length_of(given.metadata) for given in offsets.values()), default=0)
+        if not rejected or not _is_too_long(error):
+            return False
+        if not self.room.is_limited:
+            self._log.warning(
+                "can't say in a commit all that its handlers have finished behind the offset: the brokers take less "
+                "metadata than by default (offset.metadata.max.bytes is below 4096). From now on commits say less, and "
+                "after a crash more records are handled again: set it to 4096 to change that."
+            )
+        last = (self._assignment.last_commit(tp) for tp in self.progress)
+        taken = (length_of(one.metadata) for one in last if one is not None)
+        self.room.limit(max([rejected // 2, *(length for length in taken if length < rejected)]))
+        return True
 
     async def commit_or_log(self, partitions: Collection[TopicPartition] | None = None) -> None:
         """As `commit`; an error is logged."""
@@ -92,32 +134,45 @@ class WorkCommits:
             if self._has(job) and job.tp in self._unknown:
                 raise _after_unknown(job)
             async with self._one_commit:
-                await self._repeat_cut_off(job.tp)
+                await self._repeat_cut_off(job)
+                offsets = self._finishing(job)
                 self._in_transaction = job.progress
-            offsets = {job.tp: job.progress.to_commit(job.record.offset)} if self._has(job) else {}
             try:
                 yield offsets
             except BaseException as error:
                 if self._has(job) and (not isinstance(error, AioprodError) or error.may_be_stored):
                     self._unknown.add(job.tp)
+                elif self._has_less_room(error, offsets):
+                    raise MarksTooLongError(str(error)) from error
                 raise
             finally:
                 self._in_transaction = None
-            job.progress.finish(job.record.offset)
+            job.progress.finish_with_letter(job.record.offset)
             if self._has(job):
                 self._assignment.has_committed(offsets)
 
-    async def _repeat_cut_off(self, tp: TopicPartition) -> None:
+    async def _repeat_cut_off(self, job: Job) -> None:
         """Have the last commit acknowledged: if it came after the offsets of a transaction, it would take them back."""
-        if tp not in self._cut_off:
+        tp = job.tp
+        if tp not in self._cut_off or not self._has(job):
             return
+        text = f"The last commit of {tp.topic}-{tp.partition} was cut off, and can't be repeated"
         try:
             await self._commit([tp])
         except AioprodError as error:
             if not error.may_be_stored:
                 raise
-            text = f"The last commit of {tp.topic}-{tp.partition} was cut off, and can't be repeated: {error}"
-            raise AioprodError(text) from error
+            raise AioprodError(f"{text}: {error}") from error
+        if tp in self._cut_off and self._has(job):
+            raise AioprodError(f"{text} now.")
+
+    def _finishing(self, job: Job) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the transaction that finishes a record has to commit: nothing if its log was replaced."""
+        if not self._has(job):
+            return {}
+        if (offset := job.progress.to_commit(job.record.offset)) is None:
+            raise NoRoomYetError(f"The marks up to {job.place} do not fit into a commit now.")
+        return {job.tp: offset}
 
     def _has(self, job: Job) -> bool:
         """Whether the member still works on what the record belongs to."""
@@ -127,7 +182,6 @@ class WorkCommits:
         """The partition has another log now: what is finished of the one before is not committed any more."""
         self.progress.pop(tp, None)
         self._unknown.discard(tp)
-        self._cut_off.discard(tp)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """The work on these partitions has ended: what is not finished is read again."""
@@ -137,7 +191,13 @@ class WorkCommits:
         for tp in some:
             del self.progress[tp]
             self._unknown.discard(tp)
-            self._cut_off.discard(tp)
+
+
+def _is_too_long(error: BaseException | None) -> bool:
+    """Whether brokers have rejected metadata; the error of a transaction has that as its cause."""
+    while error is not None and not isinstance(error, BrokerError):
+        error = error.__cause__
+    return error is not None and error.code == ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
 def _after_unknown(job: Job) -> AioprodError:

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from aioprod._short_reprs import printable
 from aioprod.calls.session import check_topic_name
-from aioprod.errors import ConfigError, ProducerClosedError, TransactionAbortedError, UsageError
+from aioprod.errors import AioprodError, ConfigError, ProducerClosedError, TransactionAbortedError, UsageError
 from aioprod.types import ConsumedRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["DeadLetters", "LetterProducer"]
@@ -82,12 +82,20 @@ class DeadLetters:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """A transaction of the producer, which begins when the last one has ended; raises what the producer raises."""
+        """A transaction of the producer, which begins when the last one has ended; raises what the producer raises.
+
+        An error in its block aborts it, so that what the block has sent can be sent again, whatever became of it.
+        """
         if self._last.may_continue:
             await self._await_last()
         self._last.may_continue = True
         async with self.producer.transaction():
-            yield
+            try:
+                yield
+            except AioprodError as error:
+                aborted = error.again()
+                aborted.may_be_stored = False
+                raise aborted from error.__cause__
         self._last.may_continue = False
 
     async def _await_last(self) -> None:

@@ -17,7 +17,7 @@ from aioprod.errors import (
 )
 from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.group.membership import Membership
-from aioprod.group.work.commits import WorkCommits
+from aioprod.group.work.commits import MarksTooLongError, NoRoomYetError, WorkCommits
 from aioprod.group.work.dead_letters import DeadLetters
 from aioprod.group.work.queues import Job
 from aioprod.net.protocol.backoff import Backoff
@@ -59,11 +59,18 @@ class LetterSender:
         self._log = log
 
     async def send(self, job: Job, error: BaseException) -> None:
-        """Send the letter of a record; raises what no other try mends, or what leaves a transaction unknown."""
+        """Send the letter of a record; raises what no other try mends, or what leaves a transaction unknown.
+
+        Raises NoRoomYetError where it can be sent when records before it are finished.
+        """
         failures = 0
         while True:
             try:
                 await self._send(job, error)
+            except MarksTooLongError:
+                continue
+            except NoRoomYetError:
+                raise
             except AioprodError as failure:
                 is_unknown = self._letters.is_transactional and failure.may_be_stored
                 if is_unknown or _is_fatal(failure):

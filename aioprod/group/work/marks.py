@@ -7,6 +7,8 @@ changes the offset, as MirrorMaker does between clusters, thereby makes them voi
 
 - `g`: varints: how far the marks reach, then the distance of each unfinished record from the one before it.
 - `b`: a bit for each offset from the committed one on, the lowest bit of a byte first: 1 is finished.
+
+The shorter one is used.
 """
 
 from __future__ import annotations
@@ -16,12 +18,8 @@ import binascii
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-__all__ = ["BITS_MAX", "GAPS_MAX", "NOTHING", "Marks", "decoded", "encoded"]
+__all__ = ["NOTHING", "Marks", "decoded", "encoded", "fitting", "length_of"]
 
-BITS_MAX: Final = 24_000
-"""So many offsets fit into 4,096 bytes (`offset.metadata.max.bytes`) as bits."""
-GAPS_MAX: Final = 600
-"""So many distances fit, of up to five bytes each."""
 _GAPS: Final = "aioprod1:g"
 _BITS: Final = "aioprod1:b"
 _TEXT_MAX: Final = 32_767
@@ -39,25 +37,46 @@ NOTHING: Final = Marks(0, ())
 
 
 def encoded(low: int, marks: Marks) -> str:
-    """The marks for a commit of the offset `low`, the first gap; "" where nothing is finished behind it.
-
-    They fit if they reach no further than `BITS_MAX` from `low`, or have `GAPS_MAX` gaps at most.
-    """
+    """The marks for a commit of the offset `low`, the first gap; "" where nothing is finished behind it."""
     size = marks.end - low
     if size <= 0 or len(marks.gaps) >= size:
         return ""
-    if size <= BITS_MAX and (len(marks.gaps) > GAPS_MAX or len(marks.gaps) * 8 > size):
-        bits = bytearray(b"\xff" * (size // 8) + bytes([(1 << size % 8) - 1])[: 1 if size % 8 else 0])
+    if len(marks.gaps) * 8 < size:
+        data = bytearray()
+        _put(data, size)
+        before = low
         for gap in marks.gaps:
-            bits[(gap - low) >> 3] &= ~(1 << (gap - low & 7))
-        return _text(_BITS, low, bits)
-    data = bytearray()
-    _put(data, size)
-    before = low
+            _put(data, gap - before)
+            before = gap
+        if len(data) * 8 < size:
+            return _text(_GAPS, low, data)
+    bits = bytearray(b"\xff" * (size // 8) + bytes([(1 << size % 8) - 1])[: 1 if size % 8 else 0])
     for gap in marks.gaps:
-        _put(data, gap - before)
+        bits[(gap - low) >> 3] &= ~(1 << (gap - low & 7))
+    return _text(_BITS, low, bits)
+
+
+def fitting(low: int, marks: Marks, length_max: int) -> Marks:
+    """The marks for a commit of the offset `low`, cut where their `length_of` would be more than that.
+
+    What fits once fits again when more is finished, also before it.
+    """
+    room = length_max // 4 * 3
+    if not room:
+        return Marks(low, ())
+    by_bits = low + room * 8
+    if marks.end <= by_bits:
+        return marks
+    by_gaps, before = marks.end, low
+    room -= _varint_size(marks.end - low)
+    for gap in marks.gaps:
+        room -= _varint_size(gap - before)
+        if room < 0:
+            by_gaps = gap
+            break
         before = gap
-    return _text(_GAPS, low, data)
+    end = max(by_bits, by_gaps)
+    return Marks(end, tuple(gap for gap in marks.gaps if gap < end))
 
 
 def decoded(low: int, metadata: str) -> Marks:
@@ -71,6 +90,11 @@ def decoded(low: int, metadata: str) -> Marks:
     except (binascii.Error, ValueError):
         return NOTHING
     return marks if marks.gaps[:1] == (low,) else NOTHING
+
+
+def length_of(metadata: str) -> int:
+    """The characters of the marks, without their form and offset; 0 for metadata that are not ours."""
+    return len(metadata.rpartition(":")[2]) if metadata.startswith((_GAPS, _BITS)) else 0
 
 
 def _text(form: str, low: int, data: bytes | bytearray) -> str:
@@ -104,6 +128,10 @@ def _put(data: bytearray, value: int) -> None:
         data.append(value & 0x7F | 0x80)
         value >>= 7
     data.append(value)
+
+
+def _varint_size(value: int) -> int:
+    return max(1, (value.bit_length() + 6) // 7)
 
 
 def _varints(raw: Collection[int]) -> list[int]:

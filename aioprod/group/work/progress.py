@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from itertools import islice
 
-from aioprod.group.work.marks import BITS_MAX, GAPS_MAX, Marks, encoded
+from aioprod.group.work.mark_room import MarkRoom
+from aioprod.group.work.marks import Marks, encoded, fitting
 from aioprod.types import OffsetAndMetadata
 
 __all__ = ["Progress"]
@@ -17,7 +18,8 @@ class Progress:
     `start` is the offset of the next record, `marks` say what the former owner has finished behind it.
     """
 
-    def __init__(self, start: int, marks: Marks) -> None:
+    def __init__(self, start: int, marks: Marks, room: MarkRoom) -> None:
+        self._room = room
         self._unfinished: OrderedDict[int, None] = OrderedDict.fromkeys(at for at in marks.gaps if at >= start)
         self._expected = deque(self._unfinished)
         """The gaps of the marks whose records were not received yet."""
@@ -28,6 +30,8 @@ class Progress:
         """The offset behind all that was received."""
         self._high = marks.end
         """The offset behind the last record that is finished."""
+        self._kept_end = marks.end
+        """What is finished before this offset is marked in each commit: letters, also those of the former owner."""
 
     def receive(self, offset: int) -> bool:
         """A record was received, not before `next`; False if it is finished already."""
@@ -58,6 +62,11 @@ class Progress:
         if offset >= self._high:
             self._high = offset + 1
 
+    def finish_with_letter(self, offset: int) -> None:
+        """A record is finished by a letter, in a transaction that was committed: no commit may leave that out."""
+        self.finish(offset)
+        self._kept_end = max(self._kept_end, offset + 1)
+
     @property
     def low(self) -> int:
         """The offset of the first record that is not finished, or of the next one."""
@@ -70,13 +79,17 @@ class Progress:
 
     def may_start(self, offset: int) -> bool:
         """Whether the marks fit into a commit whenever this record and those started before it are finished."""
-        if len(self._unfinished) <= GAPS_MAX or offset - self.low < BITS_MAX:
+        gaps_max = self._room.gaps_max
+        if len(self._unfinished) <= gaps_max or offset - self.low < self._room.bits_max:
             return True
-        first = islice(self._unfinished, GAPS_MAX + 1)
-        return sum(at < offset for at in first) <= GAPS_MAX
+        first = islice(self._unfinished, gaps_max + 1)
+        return sum(at < offset for at in first) <= gaps_max
 
-    def to_commit(self, finished: int | None = None) -> OffsetAndMetadata:
-        """The offset to commit, with its marks; as if the record at `finished` were finished, too."""
+    def to_commit(self, finished: int | None = None) -> OffsetAndMetadata | None:
+        """The offset to commit, with the marks that fit; as if the record at `finished` were a letter.
+
+        None if the marks of letters don't fit: the next owner would send these letters again.
+        """
         high = self._high if finished is None else max(self._high, finished + 1)
         gaps = []
         for at in self._unfinished:
@@ -85,4 +98,7 @@ class Progress:
             if at != finished:
                 gaps.append(at)
         low = next((at for at in self._unfinished if at != finished), self._end)
-        return OffsetAndMetadata(low, encoded(low, Marks(high, tuple(gaps))))
+        marks = fitting(low, Marks(high, tuple(gaps)), self._room.length_max)
+        if marks.end < max(self._kept_end, 0 if finished is None else finished + 1):
+            return None
+        return OffsetAndMetadata(low, encoded(low, marks))

@@ -16,7 +16,7 @@ __all__ = ["Held", "Job", "Queue", "Queues"]
 class Job:
     """A record to handle."""
 
-    __slots__ = ("failures", "has_letter", "number", "progress", "queue", "record", "size", "started_at", "warned")
+    __slots__ = ("failures", "letter_error", "number", "progress", "queue", "record", "size", "started_at", "warned")
 
     def __init__(self, number: int, record: ConsumedRecord, progress: Progress, queue: Queue, size: int) -> None:
         self.number = number
@@ -29,8 +29,8 @@ class Job:
         """The bytes of key, value and headers."""
         self.failures = 0
         """How often its handler has failed."""
-        self.has_letter = False
-        """Whether its letter was to be sent: its handler is not called again."""
+        self.letter_error: BaseException | None = None
+        """The error that its letter is to be sent with: its handler is not called again."""
         self.started_at = 0.0
         """When its handler began, in monotonic seconds."""
         self.warned = False
@@ -40,6 +40,14 @@ class Job:
     def tp(self) -> TopicPartition:
         """The partition."""
         return self.queue.tp
+
+    @property
+    def may_start(self) -> bool:
+        """Whether it may be handled, or its letter be sent, now: whether its marks fit into a commit then."""
+        offset = self.record.offset
+        if self.letter_error is None:
+            return self.progress.may_start(offset)
+        return self.progress.to_commit(offset) is not None
 
     @property
     def place(self) -> str:
@@ -109,7 +117,7 @@ class Queues:
             if queue.tp in self._stopped:
                 continue
             job = queue.jobs[0]
-            if job.progress.may_start(job.record.offset):
+            if job.may_start:
                 return job
             heappush(self._unfit.setdefault(queue.tp, []), (number, queue))
         return None
@@ -128,7 +136,7 @@ class Queues:
         else:
             del self._queues[queue.name]
         unfit = self._unfit.get(job.tp)
-        while unfit and (first := unfit[0][1].jobs[0]).progress.may_start(first.record.offset):
+        while unfit and unfit[0][1].jobs[0].may_start:
             heappush(self._ready, heappop(unfit))
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:

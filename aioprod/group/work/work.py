@@ -17,7 +17,7 @@ from aioprod.group.background import BackgroundTask
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.group.membership import Membership
-from aioprod.group.work.commits import WorkCommits
+from aioprod.group.work.commits import NoRoomYetError, WorkCommits
 from aioprod.group.work.letter_sender import LetterSender
 from aioprod.group.work.marks import NOTHING, decoded
 from aioprod.group.work.plan import Plan, check_topics
@@ -70,11 +70,24 @@ class Work:
         self._drain_s = plan.drain_s
         self._failure: BaseException | None = None
         """The error that ends the work: the first one of a handler."""
+        self._failed_place = ""
+        """The record of that handler."""
 
     # --- receiving
 
     async def run(self, poll: Callable[[Fetch], Awaitable[list[ConsumedRecord]]]) -> None:
         """Work until the member is closed; `poll` waits for some records. Raises what a handler raised, or a poll."""
+        try:
+            await self._run(poll)
+        except BaseException as error:
+            if self._failure is not None and self._failure is not error:
+                text = "has a handler that failed, of %s, when its work ended with another error: %s"
+                self._log.warning(text, self._failed_place, shown_error(self._failure))
+            raise
+        if self._failure is not None:
+            raise self._failure
+
+    async def _run(self, poll: Callable[[Fetch], Awaitable[list[ConsumedRecord]]]) -> None:
         await self._assignment.read_unknown_again()
         watch = asyncio.ensure_future(self._watch())
         is_cancelled = False
@@ -94,8 +107,6 @@ class Work:
                 watch.cancel()
                 self._room.close()
                 self._commits.forget(tuple(self._commits.progress))
-        if self._failure is not None:
-            raise self._failure
 
     async def _fetch(self) -> list[ConsumedRecord] | None:
         if self._failure is not None:
@@ -121,7 +132,7 @@ class Work:
         if progress is None or offset < progress.next:
             committed = self._assignment.last_commit(tp) if progress is None else None
             marks = NOTHING if committed is None else decoded(committed.offset, committed.metadata)
-            progress = self._commits.progress[tp] = Progress(offset, marks)
+            progress = self._commits.progress[tp] = Progress(offset, marks, self._commits.room)
         return progress
 
     def _queue_name(self, record: ConsumedRecord, tp: TopicPartition) -> Hashable:
@@ -134,6 +145,9 @@ class Work:
     # --- handlers
 
     def _start(self) -> None:
+        """Call as many handlers as may run: none after the failure of one."""
+        if self._failure is not None:
+            return
         loop = asyncio.get_running_loop()
         while len(self._running) < self._plan.concurrency and (job := self._queues.take()) is not None:
             job.started_at, job.warned = self._session.clock(), False
@@ -143,6 +157,14 @@ class Work:
 
     async def _handle(self, job: Job) -> None:
         """Call the handler once; raises what it raises, unless a dead letter is sent."""
+        if job.letter_error is None and not await self._has_failed(job):
+            return
+        assert self._letters is not None
+        assert job.letter_error is not None
+        await self._letters.send(job, job.letter_error)
+
+    async def _has_failed(self, job: Job) -> bool:
+        """Call the handler once; True if it has failed for good, and its letter is to be sent."""
         try:
             await self._plan.handler(await self._fetcher.deserialized(job.record))
         except (Exception, asyncio.CancelledError) as raised:
@@ -154,13 +176,14 @@ class Work:
                 error = AioprodError(_CANCELLED)
             if self._letters is None or self._may_retry(job, error):
                 raise error from raised.__cause__
-            job.has_letter = True
-            await self._letters.send(job, error)
+            job.letter_error = error
+            return True
+        return False
 
     def _may_retry(self, job: Job, error: BaseException) -> bool:
         """A record that can't be deserialized stays so."""
         is_unreadable = type(error) is SerializationError and error.offset is not None
-        has_failed = job.has_letter or is_unreadable or not isinstance(error, Exception)
+        has_failed = job.letter_error is not None or is_unreadable or not isinstance(error, Exception)
         return not has_failed and job.failures <= self._plan.retry.times
 
     def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
@@ -176,6 +199,9 @@ class Work:
             job.progress.finish(job.record.offset)
             self._queues.done(job)
             self._room.finished(job.tp)
+        elif isinstance(error, NoRoomYetError):
+            # Not in its place: records before it need one.
+            self._queues.again(job)
         elif self._may_retry(job, error):
             self._retry(job, error)
         else:
@@ -206,8 +232,7 @@ class Work:
             self._log.warning(text, job.place, shown_error(error), extra=place_fields([job.tp]))
             return
         error.add_note(f"It was raised by the handler of {job.place}.")
-        self._failure = error
-        self._queues.stop(self._partitions)
+        self._failure, self._failed_place = error, job.place
         self._background.interrupt_poll()
 
     async def _watch(self) -> None:

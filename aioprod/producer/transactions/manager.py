@@ -190,10 +190,11 @@ class TransactionManager(TransactionRules):
                 await self._send_offsets(present, offsets, group, deadline)
             except Rejected as rejected:
                 self._fail_after(rejected)
-                raise self._error_for_caller(rejected, E.SEND_OFFSETS) from rejected.error.__cause__
-            except BaseException as error:
+                error = self._error_for_caller(rejected, E.SEND_OFFSETS)
+                raise error from error.__cause__
+            except BaseException as unknown:
                 text = f"Whether the offsets of group {group.group_id!r} are in the transaction is not known."
-                self.fail(error if isinstance(error, AioprodError) else TransactionAbortedError(text))
+                self.fail(unknown if isinstance(unknown, AioprodError) else TransactionAbortedError(text))
                 raise
 
     async def _send_offsets(

@@ -37,7 +37,7 @@ from aioprod.messages.txn_offset_commit import (
 )
 from aioprod.testing.fake.handlers.call import Call
 from aioprod.testing.fake.handlers.transactions import TransactionWriter, add_or_verify
-from aioprod.testing.fake.state.groups import METADATA_MAX, Committed, Committer, FakeGroup
+from aioprod.testing.fake.state.groups import Committed, Committer, FakeGroup
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import ZERO_UUID
 
@@ -168,7 +168,7 @@ def _commit(
         error = denied
     elif call.state.topics.partition(tp) is None:
         error = unknown
-    elif error == ErrorCode.NONE and len(row.committed_metadata or "") > METADATA_MAX:
+    elif error == ErrorCode.NONE and len(row.committed_metadata or "") > call.state.offset_metadata_max_bytes:
         error = ErrorCode.OFFSET_METADATA_TOO_LARGE
     injected = call.fault.error_for(tp)
     if error == ErrorCode.NONE and (injected == ErrorCode.NONE or call.fault.apply):

@@ -43,6 +43,7 @@ class FakeState:
         self.auto_create = True
         self.default_partitions = 1
         self.message_max_bytes = 1_048_588
+        self.offset_metadata_max_bytes = 4096
         self.leader_hints = True
         self.features_epoch = 0
         self._records_arrived = asyncio.Event()

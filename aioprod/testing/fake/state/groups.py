@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from aioprod.errors import ErrorCode
 from aioprod.testing.fake.state.classic_group import ClassicGroup
@@ -20,10 +20,7 @@ from aioprod.testing.fake.state.timers import Timers
 from aioprod.testing.fake.state.topics import Topics
 from aioprod.types import TopicPartition
 
-__all__ = ["METADATA_MAX", "Committed", "Committer", "FakeGroup", "Groups"]
-
-METADATA_MAX: Final = 4096
-"""The longest metadata of a committed offset, in characters (`offset.metadata.max.bytes`)."""
+__all__ = ["Committed", "Committer", "FakeGroup", "Groups"]
 
 
 class Committed(NamedTuple):
