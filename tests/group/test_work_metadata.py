@@ -97,7 +97,7 @@ def test_letters_are_sent_once_whatever_metadata_the_brokers_take(limit: int, en
 
 def test_a_letter_whose_marks_are_too_long_is_sent_again_with_fewer() -> None:
     async def scene(brokers: FakeCluster) -> None:
-        brokers.state.offset_metadata_max_bytes = 60
+        brokers.state.offset_metadata_max_bytes = 78
         await fill(brokers, 400, key=lambda _: None)
         door = asyncio.Event()
         done: list[int] = []

@@ -64,24 +64,42 @@ def test_nothing_is_cut_that_fits(distance: int) -> None:
     assert fitting(7, Marks(gaps[-1] + 2, gaps), length_of(text)) == Marks(gaps[-1] + 2, gaps)
 
 
+def test_letters_of_the_former_owner_stay_marked_where_brokers_take_little() -> None:
+    room = MarkRoom()
+    room.limit(4)
+    marks = Marks(60, (4, 24, 29, 48, 56))
+    room.stored(length_of(encoded(4, marks)))
+    progress = Progress(4, marks, room)
+    assert progress.to_commit() == OffsetAndMetadata(4, encoded(4, marks))
+    assert progress.to_commit(4) is not None
+
+
+@given(st.sets(st.integers(95, 300), min_size=1))
+def test_what_a_broker_has_taken_becomes_no_longer(unfinished: set[int]) -> None:
+    gaps = sorted(unfinished)
+    end = gaps[-1] + 2
+    sizes = [len(encoded(gaps[at], Marks(end, tuple(gaps[at:])))) for at in range(len(gaps))]
+    assert sizes == sorted(sizes, reverse=True)
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "",
         "a text of another program",
-        "aioprod1:g7:",
-        "aioprod1:g7:====",
-        "aioprod1:g7:" + base64.b64encode(b"\x05\x00\x09").decode(),
-        "aioprod1:g7:" + base64.b64encode(b"\x05\x00\x00").decode(),
-        "aioprod1:g7:" + base64.b64encode(b"\x80").decode(),
-        "aioprod1:g7:" + base64.b64encode(b"\xff" * 40).decode(),
-        "aioprod1:b7:!",
-        "aioprod1:x7:AAAA",
-        "aioprod1:b7:" + "A" * 40_000,
+        "aioprod1:g0000000000000000007:",
+        "aioprod1:g0000000000000000007:====",
+        "aioprod1:g0000000000000000007:" + base64.b64encode(b"\x05\x00\x09").decode(),
+        "aioprod1:g0000000000000000007:" + base64.b64encode(b"\x05\x00\x00").decode(),
+        "aioprod1:g0000000000000000007:" + base64.b64encode(b"\x80").decode(),
+        "aioprod1:g0000000000000000007:" + base64.b64encode(b"\xff" * 40).decode(),
+        "aioprod1:b0000000000000000007:!",
+        "aioprod1:x0000000000000000007:AAAA",
+        "aioprod1:b0000000000000000007:" + "A" * 40_000,
         # The offset itself is finished, says this:
-        "aioprod1:g7:" + base64.b64encode(b"\x05").decode(),
-        "aioprod1:g7:" + base64.b64encode(b"\x05\x01").decode(),
-        "aioprod1:b7:" + base64.b64encode(b"\xff").decode(),
+        "aioprod1:g0000000000000000007:" + base64.b64encode(b"\x05").decode(),
+        "aioprod1:g0000000000000000007:" + base64.b64encode(b"\x05\x01").decode(),
+        "aioprod1:b0000000000000000007:" + base64.b64encode(b"\xff").decode(),
         # The marks are of another offset:
         encoded(6, Marks(12, (6, 8))),
         encoded(8, Marks(12, (8, 9))),
@@ -94,7 +112,7 @@ def test_metadata_that_make_no_sense(text: str) -> None:
 
 @given(st.text(max_size=60))
 def test_any_metadata(text: str) -> None:
-    for form in ("aioprod1:g3:", "aioprod1:b3:", ""):
+    for form in ("aioprod1:g0000000000000000003:", "aioprod1:b0000000000000000003:", ""):
         marks = decoded(3, form + text)
         assert marks == NOTHING or marks.gaps[0] == 3
         assert all(3 <= gap < marks.end for gap in marks.gaps)

@@ -66,5 +66,5 @@ class MemberPlan:
             failing=random.choice([0.0, 0.05, 0.2]),
             poison=random.choice([0.0, 0.02, 0.1]),
             is_transactional=random.random() < 0.5,
-            metadata_max=random.choice([4096, 4096, 40, 20, 0]),
+            metadata_max=random.choice([4096, 4096, 60, 40, 0]),
         )

@@ -7,7 +7,7 @@ from typing import Final
 __all__ = ["MarkRoom"]
 
 _LENGTH_MAX: Final = 4000
-"""Of the 4,096 characters that brokers take by default (`offset.metadata.max.bytes`); form and offset take up to 31."""
+"""Of the 4,096 characters that brokers take by default (`offset.metadata.max.bytes`); form and offset take 30."""
 _BITS_MIN: Final = 1000
 """So far records start even where no marks fit: else each partition would have one handler."""
 
@@ -26,6 +26,11 @@ class MarkRoom:
     def is_limited(self) -> bool:
         """Whether the brokers take less than by default."""
         return self.length_max < _LENGTH_MAX
+
+    def stored(self, length: int) -> None:
+        """The brokers have stored marks of so many characters, of this member or of another one."""
+        if length > self.length_max:
+            self.limit(length)
 
     def limit(self, length_max: int) -> None:
         """The brokers have rejected more than that."""

@@ -3,7 +3,8 @@
 An offset says that all records before it are finished. Where records are handled in parallel, some behind it are
 finished, too. The marks name them, so that the next owner of the partition leaves them out. They begin with `aioprod1`,
 then come the form, the committed offset once more, and base64 of the rest. Another program that keeps the metadata and
-changes the offset, as MirrorMaker does between clusters, thereby makes them void. The forms are:
+changes the offset, as MirrorMaker does between clusters, thereby makes them void. The offset always has as many digits:
+what a broker has taken never becomes longer as records are finished. The forms are:
 
 - `g`: varints: how far the marks reach, then the distance of each unfinished record from the one before it.
 - `b`: a bit for each offset from the committed one on, the lowest bit of a byte first: 1 is finished.
@@ -22,6 +23,8 @@ __all__ = ["NOTHING", "Marks", "decoded", "encoded", "fitting", "length_of"]
 
 _GAPS: Final = "aioprod1:g"
 _BITS: Final = "aioprod1:b"
+_DIGITS: Final = 19
+"""Of the committed offset, with leading zeros."""
 _TEXT_MAX: Final = 32_767
 _VARINT_BITS: Final = 63
 
@@ -81,7 +84,7 @@ def fitting(low: int, marks: Marks, length_max: int) -> Marks:
 
 def decoded(low: int, metadata: str) -> Marks:
     """The marks of a commit of the offset `low`: NOTHING for metadata that are not ours, or that make no sense."""
-    heads = (f"{_GAPS}{low}:", f"{_BITS}{low}:")
+    heads = (_head(_GAPS, low), _head(_BITS, low))
     if not metadata.startswith(heads) or len(metadata) > _TEXT_MAX:
         return NOTHING
     try:
@@ -97,8 +100,12 @@ def length_of(metadata: str) -> int:
     return len(metadata.rpartition(":")[2]) if metadata.startswith((_GAPS, _BITS)) else 0
 
 
+def _head(form: str, low: int) -> str:
+    return f"{form}{low:0{_DIGITS}}:"
+
+
 def _text(form: str, low: int, data: bytes | bytearray) -> str:
-    return f"{form}{low}:{base64.b64encode(data).decode()}"
+    return _head(form, low) + base64.b64encode(data).decode()
 
 
 def _from_gaps(low: int, raw: bytes) -> Marks:

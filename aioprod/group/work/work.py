@@ -19,7 +19,7 @@ from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.group.membership import Membership
 from aioprod.group.work.commits import NoRoomYetError, WorkCommits
 from aioprod.group.work.letter_sender import LetterSender
-from aioprod.group.work.marks import NOTHING, decoded
+from aioprod.group.work.marks import NOTHING, decoded, length_of
 from aioprod.group.work.plan import Plan, check_topics
 from aioprod.group.work.progress import Progress
 from aioprod.group.work.queues import Job, Queues
@@ -132,6 +132,9 @@ class Work:
         if progress is None or offset < progress.next:
             committed = self._assignment.last_commit(tp) if progress is None else None
             marks = NOTHING if committed is None else decoded(committed.offset, committed.metadata)
+            if committed is not None:
+                # Letters of the former owner may be marked, which must fit into each commit.
+                self._commits.room.stored(length_of(committed.metadata))
             progress = self._commits.progress[tp] = Progress(offset, marks, self._commits.room)
         return progress
 
