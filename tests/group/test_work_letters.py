@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
-from aioprod.errors import AioprodError, ErrorCode, RequestTimedOutError
+from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UnsupportedVersionError
 from aioprod.group import DeadLetters, Retry
 from aioprod.messages import (
     EndTxnRequest,
@@ -126,6 +126,51 @@ def test_a_letter_that_can_not_be_sent_is_sent_again(caplog: pytest.LogCaptureFi
 
     play(scene)
     assert "could not send the dead letter of offset 3 of t-0, and sends it again in 0.5 s: not now" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [TxnOffsetCommitRequest, EndTxnRequest])
+def test_a_producer_that_has_failed_for_good_ends_the_work_with_its_error(kind: Any) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen, again = Kitchen(), Kitchen()
+        kitchen.failing, again.failing = {(0, 3): 100}, {(0, 3): 1}
+        broken = brokers.fault(kind, error=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            letters_to = DeadLetters("letters", producer)
+            async with working(brokers, kitchen.cook, dead_letters=letters_to) as (member, task):
+                with pytest.raises(BrokerError) as failure:
+                    await task
+                assert failure.value.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+                # An earlier EndTxn may have committed the letter.
+                assert failure.value.may_be_stored is (kind is EndTxnRequest)
+                if kind is TxnOffsetCommitRequest:
+                    with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
+                        await member.work(kitchen.cook, concurrency=10, dead_letters=letters_to)
+            assert broken.hits == 1
+        async with (
+            Producer(brokers.bootstrap, transactional_id="letters") as producer,
+            working(brokers, again.cook, dead_letters=DeadLetters("letters", producer)),
+        ):
+            await until(lambda: brokers.committed_offset("g", P0) == 10)
+        (letter,) = brokers.records("letters", isolation="read_committed")
+        assert letter.value == b"3"
+
+    play(scene)
+
+
+def test_coordinators_that_do_not_fence_members_end_the_work() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen = Kitchen()
+        kitchen.failing = {(0, 3): 1}
+        brokers[1].versions[TxnOffsetCommitRequest] = (0, 2)
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            async with working(brokers, kitchen.cook, dead_letters=DeadLetters("letters", producer)) as (_, task):
+                with pytest.raises(UnsupportedVersionError, match=r"older than 2\.5"):
+                    await task
+            assert producer.health().is_alive
+
+    play(scene)
 
 
 # --- whose transaction has an unknown end, or is overtaken

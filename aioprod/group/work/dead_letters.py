@@ -23,8 +23,13 @@ class _Config(Protocol):
     def transactional_id(self) -> str | None: ...
 
 
+class _Health(Protocol):
+    @property
+    def is_alive(self) -> bool: ...
+
+
 class LetterProducer(Protocol):
-    """What dead letters need of `aioprod.Producer`."""
+    """What dead letters need of `aioprod.Producer`; all but `config` and `send` where it has a `transactional.id`."""
 
     @property
     def config(self) -> _Config: ...
@@ -37,6 +42,8 @@ class LetterProducer(Protocol):
         key: bytes | None = ...,
         headers: Sequence[tuple[str, bytes | None]] | None = ...,
     ) -> Any: ...
+
+    def health(self) -> _Health: ...
 
     def transaction(self) -> AbstractAsyncContextManager[None]: ...
 
@@ -79,6 +86,11 @@ class DeadLetters:
     def is_transactional(self) -> bool:
         """Whether letter and offset are one transaction."""
         return self.producer.config.transactional_id is not None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a transactional producer has failed for good; of others each call says so, with UsageError."""
+        return self.is_transactional and not self.producer.health().is_alive
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

@@ -13,6 +13,7 @@ from aioprod.errors import (
     ErrorCode,
     InvalidRecordError,
     ProducerFencedError,
+    UnsupportedVersionError,
     UsageError,
 )
 from aioprod.group.member_log import MemberLog, place_fields
@@ -26,7 +27,14 @@ __all__ = ["LetterSender"]
 
 _BACKOFF: Final = Backoff(0.5, 30.0)
 """The delays between two tries to send a letter."""
-_FATAL: Final = (AuthorizationError, ConfigError, InvalidRecordError, ProducerFencedError, UsageError)
+_FATAL: Final = (
+    AuthorizationError,
+    ConfigError,
+    InvalidRecordError,
+    ProducerFencedError,
+    UnsupportedVersionError,
+    UsageError,
+)
 """Errors that another try does not mend; InvalidRecordError: the letter itself can't be sent."""
 _REJECTED: Final = frozenset(
     {
@@ -73,7 +81,7 @@ class LetterSender:
                 raise
             except AioprodError as failure:
                 is_unknown = self._letters.is_transactional and failure.may_be_stored
-                if is_unknown or _is_fatal(failure):
+                if is_unknown or self._letters.has_failed or _is_fatal(failure):
                     raise failure from error
                 delay_s = _BACKOFF.nominal_s(failures)
                 failures += 1
