@@ -10,7 +10,7 @@ from aioprod._words import counted
 from aioprod.calls.session import Session
 from aioprod.errors import AioprodError, BrokerError, ErrorCode
 from aioprod.group.assignment import AssignmentState
-from aioprod.group.member_log import MemberLog
+from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.group.membership import Membership
 from aioprod.group.work.mark_room import MarkRoom
 from aioprod.group.work.marks import length_of
@@ -54,6 +54,8 @@ class WorkCommits:
         """Partitions of which a transaction may have committed offsets: another commit could take them back."""
         self._cut_off: set[TopicPartition] = set()
         """Partitions whose last commit was not acknowledged: brokers may still get it."""
+        self._stuck: set[TopicPartition] = set()
+        """Partitions that are not committed as marks of their letters do not fit, which is logged."""
         self._in_transaction: Progress | None = None
         """Of the partition whose offsets the transaction that is under way commits."""
         self._one_commit = asyncio.Lock()
@@ -89,9 +91,26 @@ class WorkCommits:
             for tp, progress in self.progress.items()
             if (partitions is None or tp in partitions) and tp not in self._unknown
             if progress is not self._in_transaction
-            if (offset := progress.to_commit()) is not None
+            if (offset := self._offset_of(tp, progress)) is not None
             if tp in self._cut_off or offset != self._assignment.last_commit(tp)
         }
+
+    def _offset_of(self, tp: TopicPartition, progress: Progress) -> OffsetAndMetadata | None:
+        """What there is to commit; None, which is logged once, while the marks of letters do not fit."""
+        offset = progress.to_commit()
+        if offset is not None:
+            self._stuck.discard(tp)
+        elif tp not in self._stuck:
+            self._stuck.add(tp)
+            self._log.warning(
+                "can't commit %s-%d, as the marks of its dead letters don't fit: the brokers take less metadata than "
+                "before (offset.metadata.max.bytes was lowered). Its next dead letter waits until all records before "
+                "the last one are finished, and where two of those are to be dead letters, for ever: set it to 4096, "
+                "and restart this consumer.",
+                *tp,
+                extra=place_fields([tp]),
+            )
+        return offset
 
     def _has_less_room(self, error: BaseException, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
         """Whether marks were too long for the brokers, and later ones are shorter; how long they may be is not known.
@@ -105,7 +124,8 @@ class WorkCommits:
             self._log.warning(
                 "can't say in a commit all that its handlers have finished behind the offset: the brokers take less "
                 "metadata than by default (offset.metadata.max.bytes is below 4096). From now on commits say less, and "
-                "after a crash more records are handled again: set it to 4096 to change that."
+                "after a crash more records are handled again: set it to 4096, and restart this consumer, to change "
+                "that."
             )
         last = (self._assignment.last_commit(tp) for tp in self.progress)
         taken = (length_of(one.metadata) for one in last if one is not None)
@@ -191,6 +211,7 @@ class WorkCommits:
         for tp in some:
             del self.progress[tp]
             self._unknown.discard(tp)
+            self._stuck.discard(tp)
 
 
 def _is_too_long(error: BaseException | None) -> bool:
