@@ -303,6 +303,34 @@ def test_a_commit_that_was_cut_off_is_repeated_before_a_letter_of_a_later_call_o
     play(scene)
 
 
+def test_a_commit_of_a_loop_that_was_cut_off_is_repeated_before_a_letter() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen = Kitchen()
+        kitchen.failing = {(0, 3): 1}
+        cut_off = brokers.fault(OffsetCommitRequest, drop="before", times=None)
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            member = new_member(brokers, default_api_timeout_ms=5000, auto_commit_interval_ms=1_000_000)
+            async with member:
+                for _ in range(3):
+                    await anext(member)
+                with pytest.raises(RequestTimedOutError):
+                    await member.commit()
+                task = asyncio.create_task(
+                    member.work(kitchen.cook, concurrency=10, dead_letters=DeadLetters("letters", producer))
+                )
+                await until(lambda: kitchen.begun[0, 3] == 1)
+                await asyncio.sleep(30.0)
+                assert not brokers.seen_of(TxnOffsetCommitRequest)
+                cut_off.end()
+                await until(lambda: bool(letters(brokers)))
+                await member.close()
+                await task
+        assert committed(brokers) == (10, set())
+
+    play(scene)
+
+
 @pytest.mark.parametrize("arrives", ["never", "late"])
 def test_a_worker_that_is_killed_before_the_end_of_a_letters_transaction_leaves_one_letter(arrives: str) -> None:
     async def scene(brokers: FakeCluster) -> None:

@@ -52,8 +52,6 @@ class WorkCommits:
         self._session = session
         self._unknown: set[TopicPartition] = set()
         """Partitions of which a transaction may have committed offsets: another commit could take them back."""
-        self._cut_off: set[TopicPartition] = set()
-        """Partitions whose last commit was not acknowledged: brokers may still get it."""
         self._stuck: set[TopicPartition] = set()
         """Partitions that are not committed as marks of their letters do not fit, which is logged."""
         self._in_transaction: Progress | None = None
@@ -75,14 +73,12 @@ class WorkCommits:
             if metadata.generation_id < 0:
                 return
             deadline = self._session.clock() + self._session.timeout_s
-            self._cut_off.update(offsets)
             try:
                 await self._assignment.commit(metadata, offsets, deadline, is_regular=True)
             except BrokerError as error:
                 if not self._has_less_room(error, offsets):
                     raise
             else:
-                self._cut_off.difference_update(offsets)
                 return
 
     def _to_commit(self, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -92,7 +88,7 @@ class WorkCommits:
             if (partitions is None or tp in partitions) and tp not in self._unknown
             if progress is not self._in_transaction
             if (offset := self._offset_of(tp, progress)) is not None
-            if tp in self._cut_off or offset != self._assignment.last_commit(tp)
+            if tp in self._assignment.cut_off or offset != self._assignment.last_commit(tp)
         }
 
     def _offset_of(self, tp: TopicPartition, progress: Progress) -> OffsetAndMetadata | None:
@@ -174,7 +170,7 @@ class WorkCommits:
     async def _repeat_cut_off(self, job: Job) -> None:
         """Have the last commit acknowledged: if it came after the offsets of a transaction, it would take them back."""
         tp = job.tp
-        if tp not in self._cut_off or not self._has(job):
+        if tp not in self._assignment.cut_off or not self._has(job):
             return
         text = f"The last commit of {tp.topic}-{tp.partition} was cut off, and can't be repeated"
         try:
@@ -183,7 +179,7 @@ class WorkCommits:
             if not error.may_be_stored:
                 raise
             raise AioprodError(f"{text}: {error}") from error
-        if tp in self._cut_off and self._has(job):
+        if tp in self._assignment.cut_off and self._has(job):
             raise AioprodError(f"{text} now.")
 
     def _finishing(self, job: Job) -> dict[TopicPartition, OffsetAndMetadata]:
