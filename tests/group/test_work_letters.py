@@ -196,7 +196,8 @@ def test_letters_after_one_whose_commit_has_timed_out(released: str) -> None:
                 with pytest.raises(RequestTimedOutError) as unknown_end:
                     await task
                 assert unknown_end.value.may_be_stored
-                task = asyncio.create_task(member.work(kitchen.cook, **given))
+                again = DeadLetters("letters", producer)
+                task = asyncio.create_task(member.work(kitchen.cook, concurrency=10, dead_letters=again))
                 await until(lambda: len(letters(brokers)) == 2)
                 await until(lambda: committed(brokers) == (10, set()))
                 await member.close()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 from aioprod._short_reprs import printable
 from aioprod.calls.session import check_topic_name
@@ -16,6 +17,8 @@ __all__ = ["DeadLetters", "LetterProducer"]
 
 _ERROR_MAX: Final = 1000
 """The characters of an error's text that a letter has."""
+_left_early: Final[WeakSet[LetterProducer]] = WeakSet()
+"""Producers whose last transaction was left early: a commit that was cancelled or has timed out continues."""
 
 
 class _Config(Protocol):
@@ -56,12 +59,6 @@ class LetterProducer(Protocol):
     ) -> None: ...
 
 
-@dataclass(slots=True)
-class _LastTransaction:
-    may_continue: bool = False
-    """Whether its block was left early: a commit that was cancelled or has timed out continues."""
-
-
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
     """Where records go whose handler has failed for good: a topic, and the producer that sends them.
@@ -75,7 +72,6 @@ class DeadLetters:
 
     topic: str
     producer: LetterProducer
-    _last: _LastTransaction = field(default_factory=_LastTransaction, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_topic_name(self.topic)
@@ -98,9 +94,9 @@ class DeadLetters:
 
         An error in its block aborts it, so that what the block has sent can be sent again, whatever became of it.
         """
-        if self._last.may_continue:
+        if self.producer in _left_early:
             await self._await_last()
-        self._last.may_continue = True
+        _left_early.add(self.producer)
         async with self.producer.transaction():
             try:
                 yield
@@ -108,7 +104,7 @@ class DeadLetters:
                 aborted = error.again()
                 aborted.may_be_stored = False
                 raise aborted from error.__cause__
-        self._last.may_continue = False
+        _left_early.discard(self.producer)
 
     async def _await_last(self) -> None:
         try:
