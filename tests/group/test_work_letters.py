@@ -256,6 +256,33 @@ def test_a_letter_is_sent_again_after_one_that_may_be_stored_in_an_aborted_trans
     play(scene)
 
 
+@pytest.mark.parametrize("end", ["close", "cancel"])
+@pytest.mark.parametrize("kind", [ProduceRequest, TxnOffsetCommitRequest])
+def test_what_is_finished_is_committed_when_a_letter_is_cancelled_before_its_commit(kind: Any, end: str) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen, again = Kitchen(), Kitchen()
+        kitchen.failing, again.failing = {(0, 3): 1}, {(0, 3): 1}
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            given: dict[str, Any] = {"dead_letters": DeadLetters("letters", producer), "drain_s": 5.0}
+            stuck = brokers.fault(kind, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, times=None)
+            async with working(brokers, kitchen.cook, **given) as (member, task):
+                await until(lambda: len(kitchen.done) == 9 and stuck.hits > 0)
+                if end == "close":
+                    await member.close()
+                else:
+                    task.cancel()
+                    await asyncio.wait([task])
+            assert committed(brokers) == (3, set())
+            stuck.end()
+            async with working(brokers, again.cook, **given):
+                await until(lambda: committed(brokers) == (10, set()))
+        assert again.begun == {(0, 3): 1}
+        assert [one.value for one in brokers.records("letters", isolation="read_committed")] == [b"3"]
+
+    play(scene)
+
+
 def test_a_commit_that_was_cut_off_is_repeated_before_a_letter_commits_more() -> None:
     async def scene(brokers: FakeCluster) -> None:
         await fill(brokers, 10)

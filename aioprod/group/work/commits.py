@@ -18,7 +18,7 @@ from aioprod.group.work.progress import Progress
 from aioprod.group.work.queues import Job
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["MarksTooLongError", "NoRoomYetError", "WorkCommits"]
+__all__ = ["LetterTransaction", "MarksTooLongError", "NoRoomYetError", "WorkCommits"]
 
 
 class MarksTooLongError(AioprodError):
@@ -27,6 +27,23 @@ class MarksTooLongError(AioprodError):
 
 class NoRoomYetError(AioprodError):
     """The marks of a letter do not fit into a commit until records before it are finished."""
+
+
+class LetterTransaction:
+    """The transaction that finishes a record by its letter."""
+
+    def __init__(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self.offsets = offsets
+        """What it has to commit."""
+        self._is_complete = False
+
+    def complete(self) -> None:
+        """It has letter and offsets, and is committed next. One that ends before is aborted."""
+        self._is_complete = True
+
+    def may_be_committed(self, error: BaseException) -> bool:
+        """Whether it may be committed though it has ended with this error."""
+        return self._is_complete and (not isinstance(error, AioprodError) or error.may_be_stored)
 
 
 class WorkCommits:
@@ -140,8 +157,8 @@ class WorkCommits:
             )
 
     @asynccontextmanager
-    async def transaction_of(self, job: Job) -> AsyncIterator[dict[TopicPartition, OffsetAndMetadata]]:
-        """For the transaction that finishes a record: what it has to commit. Its partition has no other one meanwhile.
+    async def transaction_of(self, job: Job) -> AsyncIterator[LetterTransaction]:
+        """The transaction that finishes a record. Its partition has no other commit meanwhile.
 
         When it is not known whether the transaction is committed, the partition is not committed any more, neither by
         `commit` nor by a later transaction: raises an error for that, whose `may_be_stored` is of the unknown one.
@@ -151,21 +168,21 @@ class WorkCommits:
                 raise _after_unknown(job)
             async with self._one_commit:
                 await self._repeat_cut_off(job)
-                offsets = self._finishing(job)
+                transaction = LetterTransaction(self._finishing(job))
                 self._in_transaction = job.progress
             try:
-                yield offsets
+                yield transaction
             except BaseException as error:
-                if self._has(job) and (not isinstance(error, AioprodError) or error.may_be_stored):
+                if self._has(job) and transaction.may_be_committed(error):
                     self._unknown.add(job.tp)
-                elif self._has_less_room(error, offsets):
+                elif self._has_less_room(error, transaction.offsets):
                     raise MarksTooLongError(str(error)) from error
                 raise
             finally:
                 self._in_transaction = None
             job.progress.finish_with_letter(job.record.offset)
             if self._has(job):
-                self._assignment.has_committed(offsets)
+                self._assignment.has_committed(transaction.offsets)
 
     async def _repeat_cut_off(self, job: Job) -> None:
         """Have the last commit acknowledged: if it came after the offsets of a transaction, it would take them back."""

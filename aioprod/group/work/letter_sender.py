@@ -96,13 +96,14 @@ class LetterSender:
         if not letters.is_transactional:
             await letters.send(job.record, self._group_id, job.failures, error)
             return
-        async with self._commits.transaction_of(job) as offsets, letters.transaction():
+        async with self._commits.transaction_of(job) as transaction, letters.transaction():
             await letters.send(job.record, self._group_id, job.failures, error)
             metadata = self._membership.metadata
             if metadata.generation_id < 0:
                 # Brokers would take it for a commit with the group's name alone, and not fence this member.
                 raise AioprodError(f"This consumer is not a member of group {self._group_id!r} now.")
-            await letters.producer.send_offsets_to_transaction(offsets, metadata)
+            await letters.producer.send_offsets_to_transaction(transaction.offsets, metadata)
+            transaction.complete()
 
 
 def _is_fatal(failure: AioprodError) -> bool:
