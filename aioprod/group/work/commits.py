@@ -70,7 +70,7 @@ class WorkCommits:
         self._unknown: set[TopicPartition] = set()
         """Partitions of which a transaction may have committed offsets: another commit could take them back."""
         self._stuck: set[TopicPartition] = set()
-        """Partitions that are not committed as marks of their letters do not fit, which is logged."""
+        """Partitions that are not committed as marks do not fit which no commit may leave out; that is logged."""
         self._in_transaction: Progress | None = None
         """Of the partition whose offsets the transaction that is under way commits."""
         self._one_commit = asyncio.Lock()
@@ -109,17 +109,16 @@ class WorkCommits:
         }
 
     def _offset_of(self, tp: TopicPartition, progress: Progress) -> OffsetAndMetadata | None:
-        """What there is to commit; None, which is logged once, while the marks of letters do not fit."""
+        """What there is to commit; None, which is logged once, while marks do not fit that must not be left out."""
         offset = progress.to_commit()
         if offset is not None:
             self._stuck.discard(tp)
         elif tp not in self._stuck:
             self._stuck.add(tp)
             self._log.warning(
-                "can't commit %s-%d, as the marks of its dead letters don't fit: the brokers take less metadata than "
-                "before (offset.metadata.max.bytes was lowered). Its next dead letter waits until all records before "
-                "the last one are finished, and where two of those are to be dead letters, for ever: set it to 4096, "
-                "and restart this consumer.",
+                "can't commit %s-%d until earlier records are finished: the marks of dead letters, or of what its "
+                "former owner has finished, don't fit any more, as offset.metadata.max.bytes was lowered. "
+                "A dead letter that waits for another one waits for ever: set it to 4096, and restart this consumer.",
                 *tp,
                 extra=place_fields([tp]),
             )
