@@ -129,6 +129,8 @@ class AssignmentState:
         returned."""
         self.work: RunningWork | None = None
         """The call of `Member.work` that runs; it alone commits."""
+        self.cut_off: set[TopicPartition] = set()
+        """Partitions whose last commit was not acknowledged: brokers may still get it."""
         self.last_error: RequestTimedOutError | None = None
         """Why the committed offsets could not be fetched yet."""
         self._fetcher = fetcher
@@ -206,6 +208,7 @@ class AssignmentState:
             self.partitions -= frozenset(revoked)
             self._unfinished.forget(revoked)
             self._unknown.difference_update(revoked)
+            self.cut_off.difference_update(revoked)
             for tp in revoked:
                 self._committed.pop(tp, None)
                 self._last_commits.pop(tp, None)
@@ -294,6 +297,7 @@ class AssignmentState:
         is followed by another one: a topic that was deleted holds it up for seconds only.
         """
         began = self._session.clock()
+        self.cut_off.update(self.partitions.intersection(offsets))
         try:
             await commit_offsets(
                 self._coordinator,
@@ -306,6 +310,7 @@ class AssignmentState:
         except AioprodError:
             self._metrics.commit_failed_total.add()
             raise
+        self.cut_off.difference_update(offsets)
         self._metrics.commit_total.add()
         self._metrics.commit_latency.record((self._session.clock() - began) * 1000)
         self.has_committed({tp: given for tp, given in offsets.items() if self._began_again.get(tp, -math.inf) < began})

@@ -144,6 +144,11 @@ class FetchPositions:
         self._add(position)
         return position
 
+    def read_again(self, tp: TopicPartition, offset: int) -> None:
+        """As `move`, unless it is being looked up where to read: the log does not have the next offset."""
+        if tp in self._positions:
+            self.move(tp, offset)
+
     # --- lookups
 
     def _look_up(self, one: Lookup) -> None:

@@ -326,7 +326,7 @@ class Fetcher:
         for tp in self._buffer.gathered:
             offset = self._buffer.offsets[tp]
             self._buffer.drop(tp)
-            self._positions.move(tp, offset)
+            self._positions.read_again(tp, offset)
 
     def _gather_more(self, room: int) -> None:
         """Gather some more records of the current batch, which need no coroutine; raises CorruptRecordError."""

@@ -340,8 +340,8 @@ class Member(StateCalls, ForeignCallHints):
         In a callback, and so also while the member is closed, it leaves out what the application has not finished: the
         record or list that it has polled last. During a rebalance it waits for the end of that. Raises BrokerError when
         the member does not own the partitions any more: their new owner reads again what was read since the last
-        commit. Further RequestTimedOutError after `timeout` seconds, by default `default.api.timeout.ms`,
-        AuthorizationError, ConfigError and UsageError.
+        commit; also when their topic was deleted (UNKNOWN_TOPIC_ID). Further RequestTimedOutError after `timeout`
+        seconds, by default `default.api.timeout.ms`, AuthorizationError, ConfigError and UsageError.
         """
         commits = self._running().commits
         timeout_s = self._session.timeout_s if timeout is None else timeout

@@ -35,6 +35,8 @@ _FIRST_WITH_IDS: Final = 10
 _FIRST_STATIC: Final = 7
 _UNCLEAR: Final = (None, ErrorCode.UNKNOWN_SERVER_ERROR)
 """The codes after which it is not known whether the offset of a partition is committed."""
+_UNKNOWN_ID_TRIES: Final = 5
+"""How often an unknown topic id is tried, for about two seconds: a new one spreads, that of a deleted topic is gone."""
 _TAKEN_OVER: Final = (
     "Its partitions may have another owner now, which starts at the last committed offsets: undo what was done since "
     "then if it counts twice, and continue to read."
@@ -100,10 +102,11 @@ async def commit_offsets(
     """Commit the next offsets to read; errors that may pass are retried until `deadline` (monotonic seconds).
 
     Where all have one of `topic_ids`, and the coordinator knows ids (4.1), nothing is committed for other topics of the
-    same names. With `tries_max`, what is answered with such an error so often is not tried again, and the error is
-    raised. Some may be committed when it raises: AuthorizationError, RequestTimedOutError, and BrokerError with its
-    code, also for REBALANCE_IN_PROGRESS, and where the coordinator has fenced the member (ILLEGAL_GENERATION,
-    UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH). `may_be_stored` of the error says whether that can be.
+    same names: no topic with the id is an error that is raised after a few tries (UNKNOWN_TOPIC_ID). With `tries_max`,
+    so is any error that may pass. Some may be committed when it raises: AuthorizationError, RequestTimedOutError, and
+    BrokerError with its code, also for REBALANCE_IN_PROGRESS, and where the coordinator has fenced the member
+    (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH). `may_be_stored` of the error says
+    whether that can be.
     """
     left = dict(offsets)
     sent = 0
@@ -128,19 +131,16 @@ async def commit_offsets(
             late = RequestTimedOutError(last_error.message)
             late.may_be_stored = error.may_be_stored
             raise late from last_error
+        tries += 1
         codes = _codes(response, topic_ids)
         left = {tp: offset for tp, offset in left.items() if codes.get(tp) != ErrorCode.NONE}
         for tp in left:
             last_error = _commit_error(metadata.group_id, tp, codes.get(tp))
-            if not isinstance(last_error, BrokerError) or not _is_retriable(last_error.code):
-                # An earlier request may have been carried out, and this one in part.
-                last_error.may_be_stored = sent > 1 or len(left) < len(offsets) or codes.get(tp) in _UNCLEAR
+            # A request without an answer may have been carried out, and this one in part.
+            last_error.may_be_stored = sent > tries or len(left) < len(offsets) or codes.get(tp) in _UNCLEAR
+            if tries == tries_max or not _may_pass(codes.get(tp), tries):
                 raise last_error
         if left:
-            tries += 1
-            if tries == tries_max and last_error is not None:
-                last_error.may_be_stored = True
-                raise last_error
             await coordinator.pause(tries - 1, deadline)
 
 
@@ -187,8 +187,10 @@ def _code_for_coordinator(response: OffsetCommitResponse) -> int:
     return next((code for code in codes if code in COORDINATOR_RETRIABLE), ErrorCode.NONE)
 
 
-def _is_retriable(code: ErrorCode | int) -> bool:
-    return isinstance(code, ErrorCode) and code.retriable
+def _may_pass(code: ErrorCode | int | None, tries: int) -> bool:
+    """Whether a partition with this code is tried again, after so many tries."""
+    is_over = code == ErrorCode.UNKNOWN_TOPIC_ID and tries >= _UNKNOWN_ID_TRIES
+    return isinstance(code, ErrorCode) and code.retriable and not is_over
 
 
 def _commit_error(group: str, tp: TopicPartition, code: ErrorCode | int | None) -> AioprodError:

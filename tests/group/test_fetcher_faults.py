@@ -200,6 +200,28 @@ async def test_a_topic_that_is_created_again(reset: str, end: int) -> None:
             assert (await given(waiting)).offset == end
 
 
+async def test_a_list_that_was_cancelled_is_not_read_again_after_a_reset() -> None:
+    async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
+        partition = brokers.create_topic(TOPIC).partitions[0]
+        fill(partition, 5)
+        lookup = brokers.fault(ListOffsetsRequest, hold=True)
+        fetcher.add({FIRST: 0})
+        gathering = asyncio.ensure_future(fetcher.next_list(100, 60.0))
+        await until(lambda: fetcher._buffer.ready == 5)
+        fill(partition, 5)
+        partition.delete_before(8)
+        brokers.fault(FetchRequest, error=ErrorCode.OFFSET_OUT_OF_RANGE)
+        await lookup.reached.wait()
+        gathering.cancel()
+        await asyncio.wait([gathering])
+        stored = asyncio.ensure_future(fetcher.next_list(2, 60.0, as_stored=True))
+        await asyncio.sleep(0)
+        lookup.release()
+        async with asyncio.timeout(20):
+            records = await stored
+        assert [one.offset for one in records or ()] == [8, 9]
+
+
 async def test_a_topic_without_id_that_is_created_again_is_read_on() -> None:
     async with FakeCluster() as brokers, running_fetcher(brokers) as fetcher:
         brokers[1].versions[FetchRequest] = (4, 12)

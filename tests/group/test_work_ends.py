@@ -28,6 +28,7 @@ class Letters:
     """A transactional producer whose transactions do what the test says."""
 
     config = Producer("localhost:1", transactional_id="letters").config
+    health = staticmethod(Producer("localhost:1").health)
 
     def __init__(self) -> None:
         self.sent: list[bytes | None] = []

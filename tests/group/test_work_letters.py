@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aioprod import Producer
-from aioprod.errors import AioprodError, ErrorCode, RequestTimedOutError
+from aioprod.errors import AioprodError, BrokerError, ErrorCode, RequestTimedOutError, UnsupportedVersionError
 from aioprod.group import DeadLetters, Retry
 from aioprod.messages import (
     EndTxnRequest,
@@ -128,6 +128,51 @@ def test_a_letter_that_can_not_be_sent_is_sent_again(caplog: pytest.LogCaptureFi
     assert "could not send the dead letter of offset 3 of t-0, and sends it again in 0.5 s: not now" in caplog.text
 
 
+@pytest.mark.parametrize("kind", [TxnOffsetCommitRequest, EndTxnRequest])
+def test_a_producer_that_has_failed_for_good_ends_the_work_with_its_error(kind: Any) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen, again = Kitchen(), Kitchen()
+        kitchen.failing, again.failing = {(0, 3): 100}, {(0, 3): 1}
+        broken = brokers.fault(kind, error=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            letters_to = DeadLetters("letters", producer)
+            async with working(brokers, kitchen.cook, dead_letters=letters_to) as (member, task):
+                with pytest.raises(BrokerError) as failure:
+                    await task
+                assert failure.value.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+                # An earlier EndTxn may have committed the letter.
+                assert failure.value.may_be_stored is (kind is EndTxnRequest)
+                if kind is TxnOffsetCommitRequest:
+                    with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
+                        await member.work(kitchen.cook, concurrency=10, dead_letters=letters_to)
+            assert broken.hits == 1
+        async with (
+            Producer(brokers.bootstrap, transactional_id="letters") as producer,
+            working(brokers, again.cook, dead_letters=DeadLetters("letters", producer)),
+        ):
+            await until(lambda: brokers.committed_offset("g", P0) == 10)
+        (letter,) = brokers.records("letters", isolation="read_committed")
+        assert letter.value == b"3"
+
+    play(scene)
+
+
+def test_coordinators_that_do_not_fence_members_end_the_work() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen = Kitchen()
+        kitchen.failing = {(0, 3): 1}
+        brokers[1].versions[TxnOffsetCommitRequest] = (0, 2)
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            async with working(brokers, kitchen.cook, dead_letters=DeadLetters("letters", producer)) as (_, task):
+                with pytest.raises(UnsupportedVersionError, match=r"older than 2\.5"):
+                    await task
+            assert producer.health().is_alive
+
+    play(scene)
+
+
 # --- whose transaction has an unknown end, or is overtaken
 
 
@@ -151,7 +196,8 @@ def test_letters_after_one_whose_commit_has_timed_out(released: str) -> None:
                 with pytest.raises(RequestTimedOutError) as unknown_end:
                     await task
                 assert unknown_end.value.may_be_stored
-                task = asyncio.create_task(member.work(kitchen.cook, **given))
+                again = DeadLetters("letters", producer)
+                task = asyncio.create_task(member.work(kitchen.cook, concurrency=10, dead_letters=again))
                 await until(lambda: len(letters(brokers)) == 2)
                 await until(lambda: committed(brokers) == (10, set()))
                 await member.close()
@@ -210,6 +256,33 @@ def test_a_letter_is_sent_again_after_one_that_may_be_stored_in_an_aborted_trans
     play(scene)
 
 
+@pytest.mark.parametrize("end", ["close", "cancel"])
+@pytest.mark.parametrize("kind", [ProduceRequest, TxnOffsetCommitRequest])
+def test_what_is_finished_is_committed_when_a_letter_is_cancelled_before_its_commit(kind: Any, end: str) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen, again = Kitchen(), Kitchen()
+        kitchen.failing, again.failing = {(0, 3): 1}, {(0, 3): 1}
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            given: dict[str, Any] = {"dead_letters": DeadLetters("letters", producer), "drain_s": 5.0}
+            stuck = brokers.fault(kind, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, times=None)
+            async with working(brokers, kitchen.cook, **given) as (member, task):
+                await until(lambda: len(kitchen.done) == 9 and stuck.hits > 0)
+                if end == "close":
+                    await member.close()
+                else:
+                    task.cancel()
+                    await asyncio.wait([task])
+            assert committed(brokers) == (3, set())
+            stuck.end()
+            async with working(brokers, again.cook, **given):
+                await until(lambda: committed(brokers) == (10, set()))
+        assert again.begun == {(0, 3): 1}
+        assert [one.value for one in brokers.records("letters", isolation="read_committed")] == [b"3"]
+
+    play(scene)
+
+
 def test_a_commit_that_was_cut_off_is_repeated_before_a_letter_commits_more() -> None:
     async def scene(brokers: FakeCluster) -> None:
         await fill(brokers, 10)
@@ -253,6 +326,34 @@ def test_a_commit_that_was_cut_off_is_repeated_before_a_letter_of_a_later_call_o
                 await until(lambda: bool(letters(brokers)))
                 await member.close()
                 await second
+        assert committed(brokers) == (10, set())
+
+    play(scene)
+
+
+def test_a_commit_of_a_loop_that_was_cut_off_is_repeated_before_a_letter() -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 10)
+        kitchen = Kitchen()
+        kitchen.failing = {(0, 3): 1}
+        cut_off = brokers.fault(OffsetCommitRequest, drop="before", times=None)
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            member = new_member(brokers, default_api_timeout_ms=5000, auto_commit_interval_ms=1_000_000)
+            async with member:
+                for _ in range(3):
+                    await anext(member)
+                with pytest.raises(RequestTimedOutError):
+                    await member.commit()
+                task = asyncio.create_task(
+                    member.work(kitchen.cook, concurrency=10, dead_letters=DeadLetters("letters", producer))
+                )
+                await until(lambda: kitchen.begun[0, 3] == 1)
+                await asyncio.sleep(30.0)
+                assert not brokers.seen_of(TxnOffsetCommitRequest)
+                cut_off.end()
+                await until(lambda: bool(letters(brokers)))
+                await member.close()
+                await task
         assert committed(brokers) == (10, set())
 
     play(scene)

@@ -146,3 +146,41 @@ def test_a_letter_that_waits_for_room_takes_the_place_of_no_record_before_it() -
                 await until(lambda: brokers.committed_offset("g", P0) == 3)
 
     play(scene)
+
+
+def test_brokers_whose_limit_is_lowered_below_the_marks_of_letters(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(brokers: FakeCluster) -> None:
+        await fill(brokers, 40, key=lambda _: None)
+        door = asyncio.Event()
+        done: list[int] = []
+
+        async def cook(record: ConsumedRecord) -> None:
+            if record.offset < 3:
+                await door.wait()
+            if record.offset in (1, 2, 20):
+                raise ValueError("no")
+            done.append(record.offset)
+
+        def found() -> list[int]:
+            return sorted(int(one.value or b"") for one in brokers.records("letters", isolation="read_committed"))
+
+        async with Producer(brokers.bootstrap, transactional_id="letters") as producer:
+            given: dict[str, Any] = {"dead_letters": DeadLetters("letters", producer), "concurrency": 40}
+            async with working(brokers, cook, **given):
+                await until(lambda: found() == [20])
+                brokers.state.offset_metadata_max_bytes = 10
+                door.set()
+                await until(lambda: "set it to 4096, and restart this consumer" in caplog.text)
+                # Either letter would need marks that begin with the other one.
+                await asyncio.sleep(600.0)
+                assert found() == [20]
+                assert committed(brokers)[0] == 0
+            brokers.state.offset_metadata_max_bytes = 4096
+            async with working(brokers, cook, **given):
+                await until(lambda: brokers.committed_offset("g", P0) == 40)
+        assert found() == [1, 2, 20]
+        assert set(done) == set(range(40)) - {1, 2, 20}
+
+    play(scene)
+    stuck = [one for one in caplog.records if "can't commit t-0" in one.getMessage()]
+    assert [one.levelname for one in stuck] == ["WARNING"]

@@ -10,7 +10,7 @@ from aioprod._words import counted
 from aioprod.calls.session import Session
 from aioprod.errors import AioprodError, BrokerError, ErrorCode
 from aioprod.group.assignment import AssignmentState
-from aioprod.group.member_log import MemberLog
+from aioprod.group.member_log import MemberLog, place_fields
 from aioprod.group.membership import Membership
 from aioprod.group.work.mark_room import MarkRoom
 from aioprod.group.work.marks import length_of
@@ -18,7 +18,7 @@ from aioprod.group.work.progress import Progress
 from aioprod.group.work.queues import Job
 from aioprod.types import OffsetAndMetadata, TopicPartition
 
-__all__ = ["MarksTooLongError", "NoRoomYetError", "WorkCommits"]
+__all__ = ["LetterTransaction", "MarksTooLongError", "NoRoomYetError", "WorkCommits"]
 
 
 class MarksTooLongError(AioprodError):
@@ -27,6 +27,23 @@ class MarksTooLongError(AioprodError):
 
 class NoRoomYetError(AioprodError):
     """The marks of a letter do not fit into a commit until records before it are finished."""
+
+
+class LetterTransaction:
+    """The transaction that finishes a record by its letter."""
+
+    def __init__(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self.offsets = offsets
+        """What it has to commit."""
+        self._is_complete = False
+
+    def complete(self) -> None:
+        """It has letter and offsets, and is committed next. One that ends before is aborted."""
+        self._is_complete = True
+
+    def may_be_committed(self, error: BaseException) -> bool:
+        """Whether it may be committed though it has ended with this error."""
+        return self._is_complete and (not isinstance(error, AioprodError) or error.may_be_stored)
 
 
 class WorkCommits:
@@ -52,8 +69,8 @@ class WorkCommits:
         self._session = session
         self._unknown: set[TopicPartition] = set()
         """Partitions of which a transaction may have committed offsets: another commit could take them back."""
-        self._cut_off: set[TopicPartition] = set()
-        """Partitions whose last commit was not acknowledged: brokers may still get it."""
+        self._stuck: set[TopicPartition] = set()
+        """Partitions that are not committed as marks do not fit which no commit may leave out; that is logged."""
         self._in_transaction: Progress | None = None
         """Of the partition whose offsets the transaction that is under way commits."""
         self._one_commit = asyncio.Lock()
@@ -73,14 +90,12 @@ class WorkCommits:
             if metadata.generation_id < 0:
                 return
             deadline = self._session.clock() + self._session.timeout_s
-            self._cut_off.update(offsets)
             try:
                 await self._assignment.commit(metadata, offsets, deadline, is_regular=True)
             except BrokerError as error:
                 if not self._has_less_room(error, offsets):
                     raise
             else:
-                self._cut_off.difference_update(offsets)
                 return
 
     def _to_commit(self, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -89,9 +104,25 @@ class WorkCommits:
             for tp, progress in self.progress.items()
             if (partitions is None or tp in partitions) and tp not in self._unknown
             if progress is not self._in_transaction
-            if (offset := progress.to_commit()) is not None
-            if tp in self._cut_off or offset != self._assignment.last_commit(tp)
+            if (offset := self._offset_of(tp, progress)) is not None
+            if tp in self._assignment.cut_off or offset != self._assignment.last_commit(tp)
         }
+
+    def _offset_of(self, tp: TopicPartition, progress: Progress) -> OffsetAndMetadata | None:
+        """What there is to commit; None, which is logged once, while marks do not fit that must not be left out."""
+        offset = progress.to_commit()
+        if offset is not None:
+            self._stuck.discard(tp)
+        elif tp not in self._stuck:
+            self._stuck.add(tp)
+            self._log.warning(
+                "can't commit %s-%d until earlier records are finished: the marks of dead letters, or of what its "
+                "former owner has finished, don't fit any more, as offset.metadata.max.bytes was lowered. "
+                "A dead letter that waits for another one waits for ever: set it to 4096, and restart this consumer.",
+                *tp,
+                extra=place_fields([tp]),
+            )
+        return offset
 
     def _has_less_room(self, error: BaseException, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
         """Whether marks were too long for the brokers, and later ones are shorter; how long they may be is not known.
@@ -105,7 +136,8 @@ class WorkCommits:
             self._log.warning(
                 "can't say in a commit all that its handlers have finished behind the offset: the brokers take less "
                 "metadata than by default (offset.metadata.max.bytes is below 4096). From now on commits say less, and "
-                "after a crash more records are handled again: set it to 4096 to change that."
+                "after a crash more records are handled again: set it to 4096, and restart this consumer, to change "
+                "that."
             )
         last = (self._assignment.last_commit(tp) for tp in self.progress)
         taken = (length_of(one.metadata) for one in last if one is not None)
@@ -124,8 +156,8 @@ class WorkCommits:
             )
 
     @asynccontextmanager
-    async def transaction_of(self, job: Job) -> AsyncIterator[dict[TopicPartition, OffsetAndMetadata]]:
-        """For the transaction that finishes a record: what it has to commit. Its partition has no other one meanwhile.
+    async def transaction_of(self, job: Job) -> AsyncIterator[LetterTransaction]:
+        """The transaction that finishes a record. Its partition has no other commit meanwhile.
 
         When it is not known whether the transaction is committed, the partition is not committed any more, neither by
         `commit` nor by a later transaction: raises an error for that, whose `may_be_stored` is of the unknown one.
@@ -135,26 +167,26 @@ class WorkCommits:
                 raise _after_unknown(job)
             async with self._one_commit:
                 await self._repeat_cut_off(job)
-                offsets = self._finishing(job)
+                transaction = LetterTransaction(self._finishing(job))
                 self._in_transaction = job.progress
             try:
-                yield offsets
+                yield transaction
             except BaseException as error:
-                if self._has(job) and (not isinstance(error, AioprodError) or error.may_be_stored):
+                if self._has(job) and transaction.may_be_committed(error):
                     self._unknown.add(job.tp)
-                elif self._has_less_room(error, offsets):
+                elif self._has_less_room(error, transaction.offsets):
                     raise MarksTooLongError(str(error)) from error
                 raise
             finally:
                 self._in_transaction = None
             job.progress.finish_with_letter(job.record.offset)
             if self._has(job):
-                self._assignment.has_committed(offsets)
+                self._assignment.has_committed(transaction.offsets)
 
     async def _repeat_cut_off(self, job: Job) -> None:
         """Have the last commit acknowledged: if it came after the offsets of a transaction, it would take them back."""
         tp = job.tp
-        if tp not in self._cut_off or not self._has(job):
+        if tp not in self._assignment.cut_off or not self._has(job):
             return
         text = f"The last commit of {tp.topic}-{tp.partition} was cut off, and can't be repeated"
         try:
@@ -163,7 +195,7 @@ class WorkCommits:
             if not error.may_be_stored:
                 raise
             raise AioprodError(f"{text}: {error}") from error
-        if tp in self._cut_off and self._has(job):
+        if tp in self._assignment.cut_off and self._has(job):
             raise AioprodError(f"{text} now.")
 
     def _finishing(self, job: Job) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -191,6 +223,7 @@ class WorkCommits:
         for tp in some:
             del self.progress[tp]
             self._unknown.discard(tp)
+            self._stuck.discard(tp)
 
 
 def _is_too_long(error: BaseException | None) -> bool:

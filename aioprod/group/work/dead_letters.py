@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 from aioprod._short_reprs import printable
 from aioprod.calls.session import check_topic_name
@@ -16,6 +17,8 @@ __all__ = ["DeadLetters", "LetterProducer"]
 
 _ERROR_MAX: Final = 1000
 """The characters of an error's text that a letter has."""
+_left_early: Final[WeakSet[LetterProducer]] = WeakSet()
+"""Producers whose last transaction was left early: a commit that was cancelled or has timed out continues."""
 
 
 class _Config(Protocol):
@@ -23,8 +26,13 @@ class _Config(Protocol):
     def transactional_id(self) -> str | None: ...
 
 
+class _Health(Protocol):
+    @property
+    def is_alive(self) -> bool: ...
+
+
 class LetterProducer(Protocol):
-    """What dead letters need of `aioprod.Producer`."""
+    """What dead letters need of `aioprod.Producer`; all but `config` and `send` where it has a `transactional.id`."""
 
     @property
     def config(self) -> _Config: ...
@@ -38,6 +46,8 @@ class LetterProducer(Protocol):
         headers: Sequence[tuple[str, bytes | None]] | None = ...,
     ) -> Any: ...
 
+    def health(self) -> _Health: ...
+
     def transaction(self) -> AbstractAsyncContextManager[None]: ...
 
     async def commit_transaction(self) -> None: ...
@@ -47,12 +57,6 @@ class LetterProducer(Protocol):
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: GroupMetadata
     ) -> None: ...
-
-
-@dataclass(slots=True)
-class _LastTransaction:
-    may_continue: bool = False
-    """Whether its block was left early: a commit that was cancelled or has timed out continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,6 @@ class DeadLetters:
 
     topic: str
     producer: LetterProducer
-    _last: _LastTransaction = field(default_factory=_LastTransaction, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_topic_name(self.topic)
@@ -80,15 +83,20 @@ class DeadLetters:
         """Whether letter and offset are one transaction."""
         return self.producer.config.transactional_id is not None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a transactional producer has failed for good; of others each call says so, with UsageError."""
+        return self.is_transactional and not self.producer.health().is_alive
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         """A transaction of the producer, which begins when the last one has ended; raises what the producer raises.
 
         An error in its block aborts it, so that what the block has sent can be sent again, whatever became of it.
         """
-        if self._last.may_continue:
+        if self.producer in _left_early:
             await self._await_last()
-        self._last.may_continue = True
+        _left_early.add(self.producer)
         async with self.producer.transaction():
             try:
                 yield
@@ -96,7 +104,7 @@ class DeadLetters:
                 aborted = error.again()
                 aborted.may_be_stored = False
                 raise aborted from error.__cause__
-        self._last.may_continue = False
+        _left_early.discard(self.producer)
 
     async def _await_last(self) -> None:
         try:

@@ -13,6 +13,7 @@ from aioprod.errors import (
     ErrorCode,
     InvalidRecordError,
     ProducerFencedError,
+    UnsupportedVersionError,
     UsageError,
 )
 from aioprod.group.member_log import MemberLog, place_fields
@@ -26,7 +27,14 @@ __all__ = ["LetterSender"]
 
 _BACKOFF: Final = Backoff(0.5, 30.0)
 """The delays between two tries to send a letter."""
-_FATAL: Final = (AuthorizationError, ConfigError, InvalidRecordError, ProducerFencedError, UsageError)
+_FATAL: Final = (
+    AuthorizationError,
+    ConfigError,
+    InvalidRecordError,
+    ProducerFencedError,
+    UnsupportedVersionError,
+    UsageError,
+)
 """Errors that another try does not mend; InvalidRecordError: the letter itself can't be sent."""
 _REJECTED: Final = frozenset(
     {
@@ -73,7 +81,7 @@ class LetterSender:
                 raise
             except AioprodError as failure:
                 is_unknown = self._letters.is_transactional and failure.may_be_stored
-                if is_unknown or _is_fatal(failure):
+                if is_unknown or self._letters.has_failed or _is_fatal(failure):
                     raise failure from error
                 delay_s = _BACKOFF.nominal_s(failures)
                 failures += 1
@@ -88,13 +96,14 @@ class LetterSender:
         if not letters.is_transactional:
             await letters.send(job.record, self._group_id, job.failures, error)
             return
-        async with self._commits.transaction_of(job) as offsets, letters.transaction():
+        async with self._commits.transaction_of(job) as transaction, letters.transaction():
             await letters.send(job.record, self._group_id, job.failures, error)
             metadata = self._membership.metadata
             if metadata.generation_id < 0:
                 # Brokers would take it for a commit with the group's name alone, and not fence this member.
                 raise AioprodError(f"This consumer is not a member of group {self._group_id!r} now.")
-            await letters.producer.send_offsets_to_transaction(offsets, metadata)
+            await letters.producer.send_offsets_to_transaction(transaction.offsets, metadata)
+            transaction.complete()
 
 
 def _is_fatal(failure: AioprodError) -> bool:

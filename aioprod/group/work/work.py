@@ -65,6 +65,8 @@ class Work:
         self._queues = Queues()
         self._room = Room(fetcher, assignment, self._queues, plan.buffer_bytes, plan.concurrency)
         self._running: dict[Job, asyncio.Task[None]] = {}
+        self._cancelled: dict[Job, asyncio.Task[None]] = {}
+        """Handlers that were cancelled and have not ended yet: several calls of `_stop` may wait for them."""
         self._waiting: dict[Job, asyncio.TimerHandle] = {}
         """Records whose handler has failed, until it is called again."""
         self._drain_s = plan.drain_s
@@ -192,6 +194,7 @@ class Work:
     def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
         """A handler has ended. One that was cancelled, as its partition is revoked, was forgotten before."""
         if self._running.get(job) is not task:
+            self._cancelled.pop(job, None)
             if not task.cancelled():
                 task.exception()
             return
@@ -324,20 +327,21 @@ class Work:
         return {job: task for job, task in self._running.items() if job.tp in partitions}
 
     def _cancel(self, partitions: frozenset[TopicPartition]) -> dict[Job, asyncio.Task[None]]:
-        """Cancel the handlers of these partitions; returns those. One that has just ended counts as ended."""
+        """Cancel the handlers of these partitions; returns those to wait for. One that has just ended has ended."""
         running = self._running_of(partitions)
         for job, task in running.items():
             if not task.done():
+                self._cancelled[job] = task
                 del self._running[job]
                 task.cancel()
-        return running
+        return running | {job: task for job, task in self._cancelled.items() if job.tp in partitions}
 
     async def _until_cancelled(self, running: dict[Job, asyncio.Task[None]]) -> None:
         if not running:
             return
         _, ignoring = await asyncio.wait(running.values(), timeout=self._drain_s)
         for job, task in running.items():
-            if task in ignoring:
+            if task in ignoring and self._cancelled.pop(job, None) is not None:
                 text = "has cancelled the handler of %s, which continues nevertheless"
                 self._log.warning(text, job.place, extra=place_fields([job.tp]))
 
