@@ -289,7 +289,8 @@ async def test_a_bug_in_a_background_task_ends_the_start(bug: Exception, monkeyp
     with pytest.raises(type(bug), match="bug"):
         await client.start(5.0)
     await client.close()
-    assert listener.failures == [bug]
+    # Until it is closed, the task may be tried again.
+    assert set(listener.failures) == {bug}
 
 
 async def test_an_advertised_address_that_can_not_be_reached_is_named() -> None:
