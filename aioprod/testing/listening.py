@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import random
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from aioprod.testing.kafka.broker_properties import PORTS, ports_to_try
+from aioprod.testing.kafka.broker_properties import PORTS
 from aioprod.testing.simulation.loop import SimulatedLoop
 
 __all__ = ["close_server", "listen"]
@@ -28,7 +29,7 @@ async def listen(
     """Listen at this port, or for 0 at a free one of `PORTS`. Raises OSError if `port` is in use."""
     if port or isinstance(asyncio.get_running_loop(), SimulatedLoop):
         return await asyncio.start_server(accept, host, port, ssl=context)
-    for candidate in ports_to_try():
+    for candidate in random.sample(PORTS, len(PORTS)):
         try:
             return await asyncio.start_server(accept, host, candidate, ssl=context)
         except OSError as error:

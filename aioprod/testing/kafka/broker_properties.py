@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import random
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
-__all__ = ["HOST", "PORTS", "Ports", "broker_properties", "free_ports", "java_names", "ports_to_try", "properties_text"]
+__all__ = ["HOST", "PORTS", "Ports", "broker_properties", "free_ports", "java_names", "properties_text"]
 
 HOST: Final = "127.0.0.1"
 
 # Below the ports that systems give to outgoing connections: a broker that restarts must find its port free, and a
 # client that connects to a dead broker's port must not get that very port as its own, which would connect it to itself.
 PORTS: Final = range(18_000, 32_000)
-
-
-_SLICE: Final = 250
-"""How many of the ports a process tries first."""
-
-
-def ports_to_try() -> Iterator[int]:
-    """The `PORTS` in random order, those of this process first: others seldom take the port of a dead broker then."""
-    first = os.getpid() % (len(PORTS) // _SLICE) * _SLICE
-    yield from random.sample(PORTS[first : first + _SLICE], _SLICE)
-    yield from random.sample(PORTS, len(PORTS))
 
 
 class Ports(NamedTuple):
@@ -38,8 +26,8 @@ class Ports(NamedTuple):
 
 
 def free_ports(nodes: int, ports: Iterable[int] | None = None) -> list[Ports]:
-    """Choose three free ports per node, the first free ones of `ports` (by default of `ports_to_try`)."""
-    candidates = ports_to_try() if ports is None else iter(ports)
+    """Choose three free ports per node, the first free ones of `ports` (by default a wide range in random order)."""
+    candidates = iter(random.sample(PORTS, len(PORTS)) if ports is None else ports)
     free: list[int] = []
     with ExitStack() as held:
         while len(free) < 3 * nodes:

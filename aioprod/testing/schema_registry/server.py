@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import random
 import socket
 import ssl
 import threading
@@ -12,7 +13,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, NamedTuple
 
-from aioprod.testing.kafka.broker_properties import PORTS, ports_to_try
+from aioprod.testing.kafka.broker_properties import PORTS
 
 __all__ = ["Request", "Response", "Server"]
 
@@ -85,7 +86,7 @@ class Server:
 
     def _listener(self) -> _Listener:
         # Not a port that the system gives to connections: another one might have it when the registry comes back.
-        ports = [self.port] if self.port else ports_to_try()
+        ports = [self.port] if self.port else random.sample(PORTS, len(PORTS))
         for port in ports:
             try:
                 return _Listener(port, self._respond, self._context, self._is_paused)
