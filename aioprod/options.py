@@ -151,8 +151,8 @@ class ClientOptions(TypedDict, total=False):
     client_id: str
     """The name of this client in the brokers' logs, quotas and metrics. Empty: one is made up."""
     client_rack: str
-    """Where this client is, in the words of the brokers' `broker.rack`. Only members of groups use it: it is known here
-    for files that several clients share."""
+    """Where this client is, in the words of the brokers' `broker.rack`. Readers and members use it to read from
+    replicas that are there: it is known here for files that several clients share."""
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """A connection tries each address of a host name in turn; or each bootstrap name is first replaced by the canonical
     names of its addresses. By default use_all_dns_ips."""

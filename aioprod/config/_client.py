@@ -39,8 +39,8 @@ class ClientConfig(SecurityConfig):
     client_rack: str = text(
         "",
         importance=LOW,
-        doc="Where this client is, in the words of the brokers' `broker.rack`. Only members of groups use it: it is "
-        "known here for files that several clients share.",
+        doc="Where this client is, in the words of the brokers' `broker.rack`. Readers and members use it to "
+        "read from replicas that are there: it is known here for files that several clients share.",
     )
     client_dns_lookup: str = choice(
         "use_all_dns_ips",

@@ -90,8 +90,8 @@ def measured(fetcher: Fetcher) -> MemberMetrics:
     """The metrics of a member with this fetcher; they have no reference to the member."""
     metrics = MemberMetrics()
     metrics.records_consumed_total.observe(lambda: fetcher.records_returned)
-    metrics.bytes_consumed_total.observe(lambda: fetcher.bytes_fetched)
-    metrics.fetch_total.observe(lambda: fetcher.responses)
+    metrics.bytes_consumed_total.observe(lambda: fetcher.counts.bytes)
+    metrics.fetch_total.observe(lambda: fetcher.counts.responses)
     metrics.records_lag_max.observe(lambda: max((lag for lag in fetcher.lag.values() if lag is not None), default=None))
     metrics.observe_lag(lambda: fetcher.lag)
     metrics.paused_partitions.observe(lambda: len(fetcher.paused))
