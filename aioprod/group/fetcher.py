@@ -62,10 +62,10 @@ class Fetcher:
     def __init__(self, session: Session, config: MemberConfig) -> None:
         self.available = AvailableRecords()
         self.unfinished = Unfinished(self.available)
-        self.counts = FetchCounts()
         self._returned = 0
         self._session = session
-        replicas = ReadReplicas(lambda: session.client.metadata.cluster, config.metadata_max_age_ms / 1000)
+        self.counts = FetchCounts(config.client_rack, session.cluster)
+        replicas = ReadReplicas(session.cluster, config.metadata_max_age_ms / 1000)
         self._fetching = Fetching(config, replicas, sessions=True)
         self._reset_time = RESET_TIMES[config.auto_offset_reset]
         self._deserializers = Deserializers(config)
@@ -408,7 +408,7 @@ class Fetcher:
         if (answered := await self._leaders.round()) is None:
             return
         positions, response = self._fetching.accept(self._leaders, answered), answered.response
-        self.counts.note(response)
+        self.counts.note(answered.node_id, response)
         ends = self._fetching.log_ends(positions, response)
         noted = {one.tp: ends[one.tp] for one in positions if one.tp in ends and not one.is_done}
         self.log_ends.note(answered.node_id, noted)

@@ -208,7 +208,7 @@ class Reader(SessionUser):
     async def _responses(self, positions: Sequence[Position]) -> AsyncGenerator[Iterator[FetchedBatch], None]:
         """The batches of each response; the caller uses them up before it takes the next one."""
         session = self._session
-        replicas = ReadReplicas(lambda: session.client.metadata.cluster, self.config.metadata_max_age_ms / 1000)
+        replicas = ReadReplicas(session.cluster, self.config.metadata_max_age_ms / 1000)
         fetching = Fetching(self.config, replicas)
 
         def request(node_id: int, requested: Sequence[Position]) -> FetchRequest:

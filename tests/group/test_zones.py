@@ -9,6 +9,7 @@ import pytest
 
 from aioprod.errors import BrokerError, ErrorCode
 from aioprod.group.fetcher import Fetcher
+from aioprod.group.meters import measured
 from aioprod.messages import FetchRequest, ListOffsetsRequest
 from aioprod.reader import Reader
 from aioprod.reader.offsets import EARLIEST
@@ -22,6 +23,7 @@ from tests.support.stored_batches import fill
 TP = TopicPartition("t", 0)
 RACKS = ("a", "b", "c")
 HOUR_MS = 3_600_000
+OF_ZONES = ("bytes_consumed_within_zone_total", "bytes_consumed_across_zones_total")
 
 
 def zones() -> FakeCluster:
@@ -117,6 +119,21 @@ async def test_a_rack_in_which_no_broker_is(
         assert await read(fetcher, 5) == [0, 1, 2, 3, 4]
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warned == [f"No broker is in the rack 'x' (client.rack), so all racks are used: {known}"]
+
+
+async def test_bytes_within_and_across_zones() -> None:
+    async with FakeCluster(3, racks=RACKS) as cluster:
+        filled(cluster)
+        for rack, shares in (("b", (1.0, 0.0)), ("x", (0.0, 1.0)), ("", None)):
+            async with running_fetcher(cluster, client_rack=rack) as fetcher:
+                fetcher.add({TP: 0})
+                await read(fetcher, 5)
+                metrics = measured(fetcher)
+                found = metrics.snapshot()
+                total = found["bytes_consumed_total"]
+                assert total > 0
+                values = [found.get(name) for name in OF_ZONES]
+                assert values == ([None, None] if shares is None else [total * share for share in shares])
 
 
 # --- back to the leader
