@@ -65,7 +65,7 @@ class Fetcher:
         self._returned = 0
         self._session = session
         self.counts = FetchCounts(config.client_rack, session.cluster)
-        replicas = ReadReplicas(session.cluster, config.metadata_max_age_ms / 1000)
+        self._replicas = replicas = ReadReplicas(session.cluster, config.metadata_max_age_ms / 1000)
         self._fetching = Fetching(config, replicas, sessions=True)
         self._reset_time = RESET_TIMES[config.auto_offset_reset]
         self._deserializers = Deserializers(config)
@@ -119,6 +119,7 @@ class Fetcher:
         for tp in dropped:
             self._positions.remove(tp)
             self._buffer.drop(tp)
+            self._replicas.clear(tp)
         self.log_ends.forget(dropped)
         self._buffer.resume(dropped)
         self._session.notify()

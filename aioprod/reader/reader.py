@@ -69,6 +69,7 @@ class Reader(SessionUser):
         self.config = ReaderConfig.given(config, bootstrap_servers, given)
         self._deserializers = Deserializers(self.config)
         self._session = Session(self.config, "reader", frame_size_max=answer_size_max(self.config))
+        self._replicas = ReadReplicas(self._session.cluster, self.config.metadata_max_age_ms / 1000)
 
     # --- life
 
@@ -208,7 +209,7 @@ class Reader(SessionUser):
     async def _responses(self, positions: Sequence[Position]) -> AsyncGenerator[Iterator[FetchedBatch], None]:
         """The batches of each response; the caller uses them up before it takes the next one."""
         session = self._session
-        replicas = ReadReplicas(session.cluster, self.config.metadata_max_age_ms / 1000)
+        replicas = self._replicas
         fetching = Fetching(self.config, replicas)
 
         def request(node_id: int, requested: Sequence[Position]) -> FetchRequest:

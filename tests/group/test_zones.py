@@ -100,6 +100,25 @@ async def test_a_reader_reads_from_the_follower_in_its_rack() -> None:
         assert {seen.node for seen in cluster.seen if isinstance(seen.message, ListOffsetsRequest)} == {1}
 
 
+async def test_a_reader_knows_the_follower_of_a_partition_that_it_has_read() -> None:
+    async with zones() as cluster, new_reader(cluster, client_rack="b") as reader:
+        filled(cluster)
+        for _ in range(2):
+            batches = [batch async for some in reader.fetch(TP, 0, 5) for batch in some]
+            assert sum(batch.batch.count for batch in batches) == 5
+        assert asked(cluster).count(1) == 1
+
+
+async def test_a_partition_that_is_dropped_is_read_from_its_leader_when_it_comes_back() -> None:
+    async with zones() as cluster, running_fetcher(cluster, client_rack="b") as fetcher:
+        filled(cluster)
+        for _ in range(2):
+            fetcher.add({TP: 0})
+            assert await read(fetcher, 5) == [0, 1, 2, 3, 4]
+            fetcher.drop([TP])
+        assert asked(cluster) == [1, 2, 1, 2]
+
+
 async def test_batches_of_a_response_lead_no_request_to_the_leader() -> None:
     async with zones() as cluster, new_reader(cluster, client_rack="b", max_partition_fetch_bytes=1) as reader:
         filled(cluster, 10)
