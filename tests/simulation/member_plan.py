@@ -42,6 +42,8 @@ class MemberPlan:
     """The share of the records whose handler always fails."""
     is_transactional: bool
     """Whether letters are."""
+    racks: tuple[str, ...]
+    """Of the brokers; all members are in the first one, and read from followers there."""
 
     @staticmethod
     def draw(seed: int) -> MemberPlan:
@@ -64,4 +66,5 @@ class MemberPlan:
             failing=random.choice([0.0, 0.05, 0.2]),
             poison=random.choice([0.0, 0.02, 0.1]),
             is_transactional=random.random() < 0.5,
+            racks=random.choice([(), ("a", "b", "c"), ("a", "a", "b")]),
         )
