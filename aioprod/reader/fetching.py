@@ -222,6 +222,7 @@ class Fetching:
             if code != ErrorCode.NONE:
                 self._failed(leaders, one, code, answer.node_id)
             elif row is None:
+                self._replicas.clear(one.tp)
                 leaders.missing_in_response(one, self._peer(one, answer.node_id))
             elif row.preferred_read_replica >= 0 and not row.records:
                 named.add(one)
@@ -251,6 +252,7 @@ class Fetching:
             row = rows.get(one.tp)
             # Others may have used up the size limit of the response: then it is fetched again at once.
             if not has_records and (is_early or one.end < ENDLESS or (row is not None and row.records)):
+                self._replicas.clear(one.tp)
                 leaders.retry_later(one, _no_records_error(one, row, self._peer(one, answer.node_id)))
             else:
                 leaders.succeeded(one)

@@ -281,6 +281,18 @@ def test_after_an_error_of_a_follower_the_leader_is_asked(code: int) -> None:
     assert (bench.read_from, bench.leaders.results[1]) == (1, (f"rejected {code}", 0))
 
 
+@pytest.mark.parametrize(
+    "empty", [answer(row(partition=1)), answer(row(), row(partition=1))], ids=["left out", "empty"]
+)
+def test_what_a_follower_does_not_have_is_requested_from_the_leader(empty: FetchResponse) -> None:
+    bench = Replicated()
+    bench.positions[0].end = 1000
+    bench.take(answer(naming(2), row(partition=1)))
+    bench.take(empty, node_id=2, took_s=HELD_S)
+    assert (bench.read_from, bench.leaders.results[1]) == (1, ("retry", 0))
+    assert bench.leaders.errors[0].startswith("broker 2 ")
+
+
 def test_only_the_leader_knows_that_an_offset_does_not_exist() -> None:
     bench = Replicated()
     bench.take(answer(naming(2), row(partition=1)))
