@@ -151,8 +151,8 @@ class ClientOptions(TypedDict, total=False):
     client_id: str
     """The name of this client in the brokers' logs, quotas and metrics. Empty: one is made up."""
     client_rack: str
-    """Where this client is, in the words of the brokers' `broker.rack`. Only members of groups use it: it is known here
-    for files that several clients share."""
+    """Where this client is, in the words of the brokers' `broker.rack`. Readers and members read from replicas there,
+    and a producer with `partitioner.rack.aware` sends to leaders there."""
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """A connection tries each address of a host name in turn; or each bootstrap name is first replaced by the canonical
     names of its addresses. By default use_all_dns_ips."""
@@ -266,8 +266,8 @@ class ProducerOptions(ClientOptions, total=False):
     partitioner_ignore_keys: bool
     """The built-in partitioner treats records with a key as those without. By default False."""
     partitioner_rack_aware: bool
-    """The built-in partitioner prefers leaders in `client.rack` (KIP-1123). Known for files of Java's producers that
-    spell out the default. By default False."""
+    """The built-in partitioner sends records without a key to partitions whose leader is in `client.rack`, while there
+    are any (KIP-1123). A partitioner that is set chooses for itself. By default False."""
     interceptor_classes: str | Sequence[InterceptorOption]
     """Objects that see each record before it is serialized, and its outcome, in this order."""
     metadata_max_idle_ms: int

@@ -164,7 +164,6 @@ def test_a_refused_value_is_named_with_what_is_valid(options: dict[str, Any], se
     [
         ({"transaction_two_phase_commit_enable": True}, "two-phase commit is not built yet"),
         ({"enable_metrics_push": "true"}, "enable.metrics.push=True can't be used"),
-        ({"partitioner_rack_aware": True}, "partitioner.rack.aware=True can't be used"),
         ({"metadata_cluster_check_enable": True}, "metadata.cluster.check.enable=True can't be used"),
         ({"metrics_num_samples": 3}, "metrics.num.samples=3 can't be used"),
         ({"metrics_recording_level": "DEBUG"}, "metrics.recording.level='DEBUG' can't be used"),
@@ -463,3 +462,9 @@ def test_a_config_of_another_kind_is_named_without_its_values(client: Any) -> No
     ) as caught:
         client(config=SimpleNamespace(password="a secret"))
     assert "secret" not in str(caught.value)
+
+
+def test_a_partitioner_that_is_aware_of_racks_needs_one() -> None:
+    assert "partitioner.rack.aware=true needs client.rack, which is not set." in refusal(partitioner_rack_aware=True)
+    assert make(partitioner_rack_aware="true", client_rack="a").partitioner_rack_aware
+    assert not make(client_rack="a").partitioner_rack_aware

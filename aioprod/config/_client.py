@@ -39,8 +39,8 @@ class ClientConfig(SecurityConfig):
     client_rack: str = text(
         "",
         importance=LOW,
-        doc="Where this client is, in the words of the brokers' `broker.rack`. Only members of groups use it: it is "
-        "known here for files that several clients share.",
+        doc="Where this client is, in the words of the brokers' `broker.rack`. Readers and members "
+        "read from replicas there, and a producer with `partitioner.rack.aware` sends to leaders there.",
     )
     client_dns_lookup: str = choice(
         "use_all_dns_ips",

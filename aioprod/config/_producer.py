@@ -158,11 +158,9 @@ class ProducerConfig(ClientConfig):
     )
     partitioner_rack_aware: bool = boolean(
         False,
-        built=(False,),
-        later="preferring the leaders of a rack is not built yet.",
         importance=LOW,
-        doc="The built-in partitioner prefers leaders in `client.rack` (KIP-1123). Known for files of Java's producers "
-        "that spell out the default.",
+        doc="The built-in partitioner sends records without a key to partitions whose leader is in `client.rack`, "
+        "while there are any (KIP-1123). A partitioner that is set chooses for itself.",
     )
     interceptor_classes: tuple[Any, ...] = instances(
         "interceptor",
@@ -204,6 +202,11 @@ class ProducerConfig(ClientConfig):
     )
 
     def _adjustments(self) -> Mapping[str, object]:
+        if self.partitioner_rack_aware and not self.client_rack:
+            raise ConfigError(
+                "partitioner.rack.aware=true needs client.rack, which is not set.",
+                hint="Name the rack in which this client is, as the brokers' broker.rack has it.",
+            )
         return client_adjustments(self) | _idempotence(self) | _delivery_timeout(self) | _batch_size(self)
 
 

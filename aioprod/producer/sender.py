@@ -237,7 +237,7 @@ class Sender:
             self._outcomes.unsendable(batches, error, now)
             self._completions.schedule()
             return raw
-        self._meters.sent(batches, now)
+        self._meters.sent(queue.node_id, batches, now)
         for batch in batches:
             batch.unanswered = True
         queue.in_flight += self._expects_answers

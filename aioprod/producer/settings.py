@@ -76,6 +76,7 @@ def accumulator_settings(config: ProducerConfig) -> AccumulatorSettings:
         ignore_keys=config.partitioner_ignore_keys,
         adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
         availability_timeout_s=config.partitioner_availability_timeout_ms / 1000,
+        near_rack=config.client_rack if config.partitioner_rack_aware else "",
     )
 
 

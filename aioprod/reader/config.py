@@ -75,9 +75,7 @@ class ReaderConfig(SessionConfig):
     )
     client_rack: str = text(
         "",
-        built=("",),
-        later="reading from followers is not built yet.",
         importance=LOW,
-        doc="Where this client is, in the words of the brokers' `broker.rack`. Known for files of consumers that read "
-        "from followers: a reader can't, and raises ConfigError.",
+        doc="Where this client is, in the words of the brokers' `broker.rack`: partitions are read from the follower "
+        "there that their leaders name (KIP-392).",
     )

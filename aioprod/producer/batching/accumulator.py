@@ -52,6 +52,8 @@ class AccumulatorSettings(NamedTuple):
     ignore_keys: bool = False
     adaptive_partitioning: bool = True
     availability_timeout_s: float = 0.0
+    near_rack: str = ""
+    """The rack whose leaders get the records without a key, as far as there are any; empty for all racks."""
 
 
 class Accumulator:
@@ -391,7 +393,9 @@ class Accumulator:
             topic.partitions.append(Partition(topic, index, self.settings.partition_in_flight_max))
         topic.count = len(infos)
         available = [info.partition for info in infos if info.leader is not None]
-        topic.sticky.set_partitions(topic.count, available)
+        rack = self.settings.near_rack
+        near = [info.partition for info in infos if rack and info.leader is not None and info.leader.rack == rack]
+        topic.sticky.set_partitions(topic.count, available, near)
         for partition in topic.partitions[topic.count :]:
             self._follow(partition, None, -1, now)
         for info in infos:
