@@ -52,8 +52,8 @@ class ClientSettings(NamedTuple):
     metadata_max_age_s: float = 300.0
     metadata_max_idle_s: float = 300.0
     connections_max_idle_s: float = 540.0
-    send_buffer_bytes: int = 131072
-    receive_buffer_bytes: int = 32768
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
     canonical_names: bool = False
     """Resolve the canonical names of the bootstrap servers' IP addresses and connect to those (KIP-235)."""
     rebootstrap: bool = True

@@ -37,14 +37,6 @@ class ReaderConfig(SessionConfig):
     value_deserializer: Any = instance(
         "deserializer", importance=HIGH, doc="Makes values of bytes. None: they stay bytes."
     )
-    # A fixed size cuts large answers into so many parts that these cost as much as decoding them; the system's own size
-    # grows with the traffic. Java's consumer has 65,536.
-    receive_buffer_bytes: int = integer(
-        -1,
-        at_least=-1,
-        importance=MEDIUM,
-        doc="The size of a socket's receive buffer (SO_RCVBUF). -1: what the operating system chooses.",
-    )
     fetch_max_bytes: int = integer(
         52_428_800,
         at_least=1,
