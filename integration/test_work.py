@@ -40,7 +40,9 @@ class Workers:
         bootstrap, topic, dead, protocol = self._arguments
         program = [sys.executable, "-m", "integration.support.work_program"]
         arguments = [bootstrap, topic, dead, str(slot), protocol, str(self.log)]
-        self._processes[slot] = await asyncio.create_subprocess_exec(*program, *arguments)
+        self._processes[slot] = await asyncio.create_subprocess_exec(
+            *program, *arguments, stdout=asyncio.subprocess.PIPE
+        )
 
     async def kill(self, slot: int) -> None:
         """Kill the process, which has to be running."""
@@ -49,10 +51,11 @@ class Workers:
         await self._processes[slot].wait()
 
     async def end(self) -> None:
-        """End all in good order."""
+        """End all in good order, also one that has only just been started again."""
         for process in self._processes.values():
-            if process.returncode is None:
-                process.send_signal(signal.SIGTERM)
+            assert process.stdout is not None
+            assert await process.stdout.readline() == b"at work\n"
+            process.send_signal(signal.SIGTERM)
         for process in self._processes.values():
             assert await process.wait() == 0
 

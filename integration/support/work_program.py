@@ -1,7 +1,7 @@
 """A worker process: `python -m integration.support.work_program BOOTSTRAP TOPIC DEAD SLOT PROTOCOL LOG`.
 
-It handles records until SIGTERM, and writes a line with the number of each record whose handler has returned. Numbers
-that 50 divides fail for good, and become letters in transactions.
+It prints a line when it begins, handles records until SIGTERM, and writes a line with the number of each record whose
+handler has returned. Numbers that 50 divides fail for good, and become letters in transactions.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ async def main(bootstrap: str, topic: str, dead: str, slot: str, protocol: str, 
         ending: list[asyncio.Task[None]] = []
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, lambda: ending.append(loop.create_task(member.close())))
+        print("at work", flush=True)
         retry = Retry(times=1, backoff_s=(0.05, 0.05))
         await member.work(cook, concurrency=50, retry=retry, dead_letters=DeadLetters(dead, producer), drain_s=3.0)
 
