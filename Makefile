@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled lock demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint generate docs bench bench-check bench-observed bench-registry bench-work bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
+.PHONY: help compiled lock demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint generate docs bench bench-check bench-observed bench-registry bench-work bench-distance bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -139,7 +139,7 @@ TWINS := $(addprefix tests/,arrow calls fuzz messages net producer records routi
 PROGRAMS := $(addprefix tests/,benchmarks cli console documentation examples testing)
 # Most of what they do is to wait for brokers that are killed, frozen or being elected.
 FAULTS_TESTS := $(addprefix integration/,chaos group test_cluster.py test_faults.py test_key_order.py test_limits.py \
-    test_operator_logs.py test_reader.py test_transactions_acceptance.py test_work.py)
+    test_operator_logs.py test_reader.py test_transactions_acceptance.py test_work.py test_zones.py)
 PACKAGING_TESTS := integration/test_packaging.py
 
 .PHONY: lane-units lane-programs lane-compiled lane-brokers lane-security lane-faults lane-spark lane-packaging coverage
@@ -221,6 +221,9 @@ bench-registry: $(READY) $(COMPILED) ## CPU time of records with a schema in a r
 
 bench-work: $(READY) $(COMPILED) ## many records at once, beside FastStream and Java's parallel-consumer, about 20 minutes; ARGS="--rounds 1 --only work" for less
 	@$(BIN)/python -m benchmarks.work $(ARGS)
+
+bench-distance: $(READY) $(COMPILED) ## producers at round trips of 0.2 to 500 ms, beside Java's and confluent-kafka, about 65 minutes; ARGS="--broker kafka --sizes 100", ARGS="--round-trips 5 --partitions 12 --only aioprod java" for less
+	@$(BIN)/python -m benchmarks.distance $(ARGS)
 
 bench-check: $(READY) compiled ## instructions of the hot calls beside the parent commit's: BASE=v1 THRESHOLD=2 REASON="..." ROWS=nowait,submit; needs valgrind
 	@$(BIN)/python -m benchmarks.check $(CHECK)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["counted", "seconds_of"]
+__all__ = ["bytes_of", "counted", "seconds_of"]
 
 
 def counted(count: int, thing: str, grouping: str = "") -> str:
     """A number of things: `1 record`, `3 batches`. With "," as `grouping` it is `1,000 records`."""
     return f"{count:{grouping}} {thing}{'' if count == 1 else 's' if not thing.endswith('ch') else 'es'}"
+
+
+def bytes_of(size: float) -> str:
+    """An amount of bytes, with three digits: `900 B`, `16.4 kB`, `1.23 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} TB"
 
 
 def seconds_of(seconds: float) -> str:

@@ -151,8 +151,8 @@ class ClientOptions(TypedDict, total=False):
     client_id: str
     """The name of this client in the brokers' logs, quotas and metrics. Empty: one is made up."""
     client_rack: str
-    """Where this client is, in the words of the brokers' `broker.rack`. Only members of groups use it: it is known here
-    for files that several clients share."""
+    """Where this client is, in the words of the brokers' `broker.rack`. Readers and members read from replicas there,
+    and a producer with `partitioner.rack.aware` sends to leaders there."""
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """A connection tries each address of a host name in turn; or each bootstrap name is first replaced by the canonical
     names of its addresses. By default use_all_dns_ips."""
@@ -177,10 +177,11 @@ class ClientOptions(TypedDict, total=False):
     retry_backoff_max_ms: int
     """The most that the wait before another try grows to. By default 1000."""
     send_buffer_bytes: int
-    """The size of a socket's send buffer (SO_SNDBUF). -1: what the operating system chooses. By default 131072."""
+    """The size of a socket's send buffer (SO_SNDBUF): what one connection sends in a round trip at most. -1: the
+    operating system's, which grows with the traffic. By default -1."""
     receive_buffer_bytes: int
-    """The size of a socket's receive buffer (SO_RCVBUF). -1: what the operating system chooses, as it does for readers
-    and members unless this is set. By default 32768."""
+    """The size of a socket's receive buffer (SO_RCVBUF): what one connection receives in a round trip at most. -1: the
+    operating system's, which grows with the traffic. By default -1."""
     metadata_max_age_ms: int
     """Metadata of the cluster is fetched again after this time, or up to 10 % earlier, so that clients that have
     started together spread out; even when nothing has failed. By default 300000."""
@@ -242,12 +243,17 @@ class ProducerOptions(ClientOptions, total=False):
     """Records wait for others only while a request to their broker is outstanding; an idle connection sends at once.
     False: Java's fixed wait. Not a setting of Java's. By default True."""
     batch_size: int
-    """The bytes of a batch after which it is full. 0: each record is its own batch. By default 16384."""
+    """The bytes of a batch after which it is full, and leaves. 0: each record is its own batch. By default 16384."""
+    batch_size_max: int
+    """The bytes up to which a full batch grows while its partition can't send: all its requests in flight are
+    unanswered, its broker is away, it backs off. At most `max.request.size`. The same as `batch.size`: none grows. Not
+    a setting of Java's. By default 1048576."""
     buffer_memory: int
     """The bytes of all records that wait for their outcome. When it is used up, sending waits or fails. By default
     33554432."""
     max_request_size: int
-    """The largest request in bytes, and the largest single record before compression. By default 1048576."""
+    """The largest request in bytes, and the largest single record before compression. Unless it is given, the last
+    request that a connection may have in flight takes more than one batch up to 16 MiB. By default 1048576."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     """How batches are compressed. A batch that compression would enlarge goes uncompressed. By default none."""
     compression_gzip_level: int
@@ -266,8 +272,8 @@ class ProducerOptions(ClientOptions, total=False):
     partitioner_ignore_keys: bool
     """The built-in partitioner treats records with a key as those without. By default False."""
     partitioner_rack_aware: bool
-    """The built-in partitioner prefers leaders in `client.rack` (KIP-1123). Known for files of Java's producers that
-    spell out the default. By default False."""
+    """The built-in partitioner sends records without a key to partitions whose leader is in `client.rack`, while there
+    are any (KIP-1123). A partitioner that is set chooses for itself. By default False."""
     interceptor_classes: str | Sequence[InterceptorOption]
     """Objects that see each record before it is serialized, and its outcome, in this order."""
     metadata_max_idle_ms: int

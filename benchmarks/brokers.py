@@ -9,7 +9,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -25,7 +25,7 @@ from aioprod.testing import KafkaCluster, Security
 from benchmarks.data import pairs_of
 from benchmarks.fake import BATCH_SIZE
 
-__all__ = ["BROKERS", "TOPIC", "USUAL", "Broker", "Stored", "start"]
+__all__ = ["BROKERS", "TOPIC", "USUAL", "WRITTEN_TO", "Broker", "Stored", "program", "start"]
 
 _ROOT: Final = Path(__file__).parent.parent
 TOPIC: Final = "records"
@@ -35,6 +35,14 @@ _KAFKA_PARTITIONS: Final = 8
 _KAFKA_MANY_PARTITIONS: Final = 10
 _READ_PARTITIONS: Final = 4
 _CREATED_AT_ONCE: Final = 100
+WRITTEN_TO: Final[Mapping[str, Any]] = {
+    "log_index_interval_bytes": 2**30,
+    "log_segment_bytes": 64 * 1024 * 1024,
+    "log_retention_bytes": 128 * 1024 * 1024,
+    "log_retention_check_interval_ms": 15_000,
+    "log_segment_delete_delay_ms": 1000,
+}
+"""Settings of brokers that are written to for long: a short retention, so that the disk does not fill, and no index."""
 _TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.2
 
@@ -108,11 +116,7 @@ async def _kafka(security: Security | None = None) -> AsyncIterator[Broker]:
         backend="local",
         security=security,
         progress=lambda line: print(line, file=sys.stderr),
-        log_index_interval_bytes=2**30,
-        log_segment_bytes=64 * 1024 * 1024,
-        log_retention_bytes=128 * 1024 * 1024,
-        log_retention_check_interval_ms=15_000,
-        log_segment_delete_delay_ms=1000,
+        **WRITTEN_TO,
     )
     async with cluster:
         log_in = {} if security is None else security.client_options()
@@ -202,10 +206,10 @@ def _write_to_each(address: dict[str, str], names: list[str], partitions: int) -
 
 
 @asynccontextmanager
-async def _program(module: str) -> AsyncIterator[tuple[subprocess.Popen[str], str]]:
-    """Start a broker that is a module beside this one; it prints its address, and ends with its standard input."""
+async def program(module: str, *words: str) -> AsyncIterator[tuple[subprocess.Popen[str], str]]:
+    """Start a broker that is a module of `benchmarks`; it prints its address, and ends with its standard input."""
     process = subprocess.Popen(
-        [sys.executable, "-m", f"benchmarks.{module}"],
+        [sys.executable, "-m", f"benchmarks.{module}", *words],
         cwd=_ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -222,7 +226,7 @@ async def _program(module: str) -> AsyncIterator[tuple[subprocess.Popen[str], st
 @asynccontextmanager
 async def _mock() -> AsyncIterator[Broker]:
     """Start librdkafka's mock broker in its own process; it creates each topic in a client's metadata request."""
-    async with _program("mock") as (_, address):
+    async with program("mock") as (_, address):
         client = Producer({"bootstrap.servers": address, "log_level": 0})
         yield Broker(
             "mock",
@@ -237,7 +241,7 @@ async def _mock() -> AsyncIterator[Broker]:
 @asynccontextmanager
 async def _fake() -> AsyncIterator[Broker]:
     """Start a fake broker of `aioprod.testing` in its own process, which stores topics to be read in its memory."""
-    async with _program("fake") as (process, address):
+    async with program("fake") as (process, address):
 
         def fill(stored: Stored) -> int:
             assert process.stdin is not None

@@ -77,14 +77,14 @@ async def read(bootstrap: str, partitions: int) -> None:
             await fetcher.next()
         beat.stop()
         print(f"taking them up: longest turn {1000 * (beat.gap_s or 0.0):.1f} ms")
-        responses, asked, cpu_s = fetcher.responses, sum(requested), time.process_time()
+        responses, asked, cpu_s = fetcher.counts.responses, sum(requested), time.process_time()
         beat = LoopBeat("timer")
         beat.start()
         end = time.monotonic() + MEASURED_S
         while time.monotonic() < end:
             await fetcher.next()
         beat.stop()
-        count = fetcher.responses - responses
+        count = fetcher.counts.responses - responses
         cpu_ms, named = 1000 * (time.process_time() - cpu_s) / count, (sum(requested) - asked) / count
         print(f"after that: longest turn {1000 * (beat.gap_s or 0.0):.1f} ms")
         print(f"for each of {count} responses: CPU {cpu_ms:.2f} ms, {named:.1f} requested partitions")

@@ -11,10 +11,14 @@ import pytest
 
 from aioprod.testing import FakeCluster, KafkaCluster
 from integration.support.brokers import NEWEST, VERSIONS, SharedClusters, transaction_version
+from integration.support.clusters import MakeTopic
 from tests.support.broker_scenarios import SCENARIOS, Scenario
 from tests.support.lab import open_lab
 from tests.support.length import by_length
 from tests.support.random_requests import play
+from tests.support.zone_scenarios import RACKS, ZoneBench
+from tests.support.zone_scenarios import SCENARIOS as OF_ZONES
+from tests.support.zone_scenarios import Scenario as OfZones
 
 QUICK: dict[str, Any] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
@@ -45,6 +49,13 @@ async def test_version_1(one_broker: KafkaCluster, scenario: Scenario) -> None:
 async def test_version_2(one_broker: KafkaCluster, scenario: Scenario) -> None:
     async with open_lab(one_broker.bootstrap_servers, 2) as lab:
         await scenario.check(lab)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("scenario", OF_ZONES, ids=lambda scenario: scenario.__name__)
+async def test_zones(shared_clusters: SharedClusters, make_topic: MakeTopic, scenario: OfZones, version: str) -> None:
+    cluster = shared_clusters(3, version=version, backend="local", racks=RACKS)
+    await scenario(await ZoneBench.open(cluster.bootstrap_servers, await make_topic(cluster)))
 
 
 async def answers(broker: KafkaCluster, level: int, seed: int) -> tuple[object, object]:

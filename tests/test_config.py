@@ -59,7 +59,7 @@ JAVA_DEFAULTS = {
     "partitioner.class": None,
     "partitioner.ignore.keys": False,
     "partitioner.rack.aware": False,
-    "receive.buffer.bytes": 32768,
+    "receive.buffer.bytes": -1,
     "reconnect.backoff.max.ms": 1000,
     "reconnect.backoff.ms": 50,
     "request.timeout.ms": 30000,
@@ -67,7 +67,7 @@ JAVA_DEFAULTS = {
     "retry.backoff.max.ms": 1000,
     "retry.backoff.ms": 100,
     "security.protocol": "PLAINTEXT",
-    "send.buffer.bytes": 131072,
+    "send.buffer.bytes": -1,
     "socket.connection.setup.timeout.max.ms": 30000,
     "socket.connection.setup.timeout.ms": 10000,
     "transaction.timeout.ms": 60000,
@@ -164,7 +164,6 @@ def test_a_refused_value_is_named_with_what_is_valid(options: dict[str, Any], se
     [
         ({"transaction_two_phase_commit_enable": True}, "two-phase commit is not built yet"),
         ({"enable_metrics_push": "true"}, "enable.metrics.push=True can't be used"),
-        ({"partitioner_rack_aware": True}, "partitioner.rack.aware=True can't be used"),
         ({"metadata_cluster_check_enable": True}, "metadata.cluster.check.enable=True can't be used"),
         ({"metrics_num_samples": 3}, "metrics.num.samples=3 can't be used"),
         ({"metrics_recording_level": "DEBUG"}, "metrics.recording.level='DEBUG' can't be used"),
@@ -284,6 +283,19 @@ def test_a_batch_fits_in_memory() -> None:
     assert make(buffer_memory=1000, batch_size=1000).batch_size == 1000
     assert "batch.size=1001 is larger than buffer.memory=1000" in refusal(buffer_memory=1000, batch_size=1001)
     assert make(batch_size=2_000_000).batch_size == 2_000_000, "as in Java, a batch may be larger than max.request.size"
+
+
+def test_how_far_batches_grow() -> None:
+    assert make().batch_size_max == 1_048_576
+    assert make(max_request_size=500_000).batch_size_max == 500_000
+    assert make(max_request_size=5_000_000).batch_size_max == 1_048_576
+    assert make(batch_size=2_000_000).batch_size_max == 2_000_000, "a batch that does not grow"
+    assert make(batch_size_max=4000).batch_size == 4000
+    assert make(batch_size=3000, batch_size_max=3000).batch_size == 3000
+    smaller = refusal(batch_size=3001, batch_size_max=3000)
+    assert "batch.size.max=3000 is smaller than batch.size=3001. Hint: Raise batch.size.max, or give" in smaller
+    larger = refusal(batch_size_max=1_048_577)
+    assert "batch.size.max=1048577 is larger than max.request.size=1048576, so such a batch would fit" in larger
 
 
 def test_java_names_and_ours() -> None:
@@ -463,3 +475,9 @@ def test_a_config_of_another_kind_is_named_without_its_values(client: Any) -> No
     ) as caught:
         client(config=SimpleNamespace(password="a secret"))
     assert "secret" not in str(caught.value)
+
+
+def test_a_partitioner_that_is_aware_of_racks_needs_one() -> None:
+    assert "partitioner.rack.aware=true needs client.rack, which is not set." in refusal(partitioner_rack_aware=True)
+    assert make(partitioner_rack_aware="true", client_rack="a").partitioner_rack_aware
+    assert not make(client_rack="a").partitioner_rack_aware

@@ -35,5 +35,5 @@ def test_the_page_begins_with_what_a_newcomer_sets() -> None:
 
 def test_a_setting_of_which_one_value_is_built_says_which() -> None:
     page = reference_page()
-    assert "Only `false` is accepted: preferring the leaders of a rack is not built yet. |" in page
+    assert "Only `false` is accepted: two-phase commit is not built yet. |" in page
     assert "Only `2` is accepted: metrics here cover the whole life of a client" in page

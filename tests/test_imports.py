@@ -31,8 +31,8 @@ PRODUCER = {
     "deleted_topics delivery_future engine environment explain failure failure_reports foreign_calls guard health logs "
     "lost_brokers mass_failure meters native outcomes pipeline preparation producer producer_calls producer_id "
     "reporting sender settings transactions unclosed unknown_topics",
-    "producer.batching": "accumulator batch batch_events buffer_memory bulk_values drain lifecycle lines parking "
-    "partition partition_choice produce retry sequences splitting states",
+    "producer.batching": "accumulator accumulator_settings batch batch_events buffer_memory bulk_values drain growth "
+    "lifecycle lines parking partition partition_choice produce retry sequences size_limit splitting states",
     "producer.bulk": "appender call send_many",
     "producer.logs": "callback_faults event_log milestones stall_monitor unread_failures",
     "producer.transactions": "calls rules states",

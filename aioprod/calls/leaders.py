@@ -1,5 +1,8 @@
 """Requests to the leaders of partitions: retried after errors that may pass, and sent elsewhere when leaders move.
 
+Where records are read, followers take the place of leaders that have named them (KIP-392): `target` returns the broker
+that gets the requests.
+
 A round sends each leader one request for all of its partitions that are due, and returns the first response. The caller
 reports the result of each partition of a response: `succeeded`, `retry_later` or `rejected`.
 """
@@ -16,6 +19,7 @@ from typing import Final, Generic, NamedTuple, Self, TypeVar
 from aioprod._authorization_errors import Right
 from aioprod.calls.broker_errors import broker_error
 from aioprod.calls.session import Session
+from aioprod.cluster import Cluster, Node
 from aioprod.cluster.topic_errors import topic_error
 from aioprod.errors import (
     AioprodError,
@@ -98,7 +102,8 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
 
     `partitions` may change at any time. When they have, `version` returns another value, and the caller wakes a `next`
     that waits by `Session.notify`. Without `version` they are taken to have changed in each round. `build` makes the
-    request to a broker for some of them, and `lost` is called when it will have no response. `purpose` completes the
+    request to a broker for some of them, and `lost` is called when it will have no response. `target` is the broker
+    that gets the requests for a partition, None while there is none; by default its leader. `purpose` completes the
     sentence "Topic 'x' could not be ...", and `operation` is the right that the request needs. With `patient` there is
     no time limit, and topics that do not exist are waited for.
     """
@@ -111,6 +116,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         *,
         version: Callable[[], object] = object,
         lost: Callable[[int], object] = _ignore,
+        target: Callable[[Cluster, TopicPartition], Node | None] = Cluster.leader_for,
         purpose: str,
         operation: Operation,
         patient: bool = False,
@@ -120,8 +126,11 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         self._build = build
         self._version = version
         self._lost = lost
+        self._target = target
         self._grouped: tuple[object, int] | None = None
-        self._by_leader: dict[int, list[PartitionT]] = {}
+        self._by_node: dict[int, list[PartitionT]] = {}
+        # The brokers that get requests for partitions which they do not lead.
+        self._followers: set[int] = set()
         self._topics: frozenset[str] = frozenset()
         self._failing: set[PartitionT] = set()
         # When partitions that fail by one answer are due again, by their failures.
@@ -195,7 +204,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         return None
 
     def _group(self) -> None:
-        """Group the partitions by leader, if they or their leaders have changed.
+        """Group the partitions by the broker that gets requests for them, if they or these brokers have changed.
 
         Brokers may lead thousands of them: what is done in each round must not take long for each.
         """
@@ -204,8 +213,9 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         if present == self._grouped:
             return
         self._grouped = present
-        leader_for = metadata.cluster.leader_for
-        self._by_leader = {}
+        cluster, target = metadata.cluster, self._target
+        self._by_node = {}
+        self._followers.clear()
         topics: set[str] = set()
         unfinished: set[PartitionT] = set()
         for one in self._partitions:
@@ -213,12 +223,14 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
                 continue
             unfinished.add(one)
             topics.add(one.tp.topic)
-            leader = leader_for(one.tp)
-            if leader is not None:
-                self._by_leader.setdefault(leader.id, []).append(one)
+            node = target(cluster, one.tp)
+            if node is not None:
+                self._by_node.setdefault(node.id, []).append(one)
+                if target is not Cluster.leader_for and node != cluster.leader_for(one.tp):
+                    self._followers.add(node.id)
         self._topics = frozenset(topics)
         self._failing = {one for one in unfinished if one.failures}
-        self._follow_leaders()
+        self._follow_targets()
 
     # --- results
 
@@ -235,8 +247,11 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
             one.last_error = None
             self._failing.discard(one)
 
-    def retry_later(self, one: PartitionT, error: AioprodError) -> None:
-        """Send another request for the partition after the backoff, together with others that fail by this answer."""
+    def retry_later(self, one: PartitionT, error: AioprodError, *, refresh: bool = False) -> None:
+        """Send another request for the partition after the backoff, together with others that fail by this answer.
+
+        `refresh`: the metadata may be out of date, so request it again.
+        """
         now = self._session.clock()
         retry_at = self._retry_times.get(one.failures, now)
         if retry_at <= now:
@@ -245,20 +260,21 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         one.failures += 1
         one.last_error = error
         self._failing.add(one)
+        if refresh:
+            self._refresh_metadata([one.tp.topic])
 
-    def rejected(self, one: PartitionT, code: ErrorCode | int) -> None:
-        """The leader answered with an error code: raise its error unless a retry may help."""
-        self.retry_later(one, BrokerError(f"its leader answered {ErrorCode.name_of(code)}.", code=code))
+    def rejected(self, one: PartitionT, code: ErrorCode | int, peer: str = "its leader") -> None:
+        """The leader, or another `peer`, answered with an error code: raise its error unless a retry may help."""
+        refresh = isinstance(code, ErrorCode) and code.refreshes_metadata
+        self.retry_later(one, BrokerError(f"{peer} answered {ErrorCode.name_of(code)}.", code=code), refresh=refresh)
         may_pass = isinstance(code, ErrorCode) and code.retriable
         if not may_pass and not (self._patient and ErrorCode.is_unclear(code)):
             what = f"Partition {one.tp.partition} of topic {one.tp.topic!r} could not be {self._purpose}"
             raise broker_error(what, code, [Right(self._operation, "topic", one.tp.topic)])
-        if isinstance(code, ErrorCode) and code.refreshes_metadata:
-            self._refresh_metadata([one.tp.topic])
 
-    def missing_in_response(self, one: PartitionT) -> None:
+    def missing_in_response(self, one: PartitionT, peer: str = "its leader") -> None:
         """The response does not contain the partition."""
-        self.retry_later(one, ProtocolError("its leader left it out of the response."))
+        self.retry_later(one, ProtocolError(f"{peer} left it out of the response."))
 
     # --- requests
 
@@ -270,7 +286,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         client = self._session.client
         self._session.track(self._topics)
         has_sent = False
-        for node_id, led in self._by_leader.items():
+        for node_id, led in self._by_node.items():
             if node_id in self._in_flight:
                 continue
             partitions = [one for one in led if one.retry_at <= now and not one.is_in_flight and not one.is_done]
@@ -280,7 +296,9 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
                 return False
             has_sent = True
             request = self._build(node_id, partitions)
-            task = asyncio.get_running_loop().create_task(client.request(request, node_id=node_id))
+            # A follower that can't be reached is not waited for: leaders have what it has.
+            call = client.request(request, node_id=node_id, connects_once=node_id in self._followers)
+            task = asyncio.get_running_loop().create_task(call)
             self._tasks.add(task)
             task.add_done_callback(self._ended)
             self._in_flight[node_id] = _InFlight(task, partitions, now)
@@ -305,12 +323,12 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         self._forget(node_id).task.cancel()
         self._lost(node_id)
 
-    def _follow_leaders(self) -> None:
-        """Cancel a request, whose broker may be dead, when all of its partitions have other leaders now."""
+    def _follow_targets(self) -> None:
+        """Cancel a request, whose broker may be dead, when others get those for all of its partitions now."""
         cluster = self._session.client.metadata.cluster
         for node_id, request in list(self._in_flight.items()):
-            leaders = [cluster.leader_for(one.tp) for one in request.partitions if not one.is_done]
-            if not request.task.done() and all(leader is not None and leader.id != node_id for leader in leaders):
+            targets = [self._target(cluster, one.tp) for one in request.partitions if not one.is_done]
+            if not request.task.done() and all(node is not None and node.id != node_id for node in targets):
                 self._abandon(node_id)
 
     async def _wait(self, now: float) -> None:

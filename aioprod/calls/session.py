@@ -16,7 +16,7 @@ from aioprod._authorization_errors import Right, authorization_error
 from aioprod._loops import running_loop
 from aioprod._process_bound import ProcessBound
 from aioprod._short_reprs import client_repr, shown_error
-from aioprod.cluster import Metadata, MetadataUpdate, PartitionInfo
+from aioprod.cluster import Cluster, Metadata, MetadataUpdate, PartitionInfo
 from aioprod.cluster.names import topic_name_error
 from aioprod.cluster.topic_errors import topic_error
 from aioprod.config import SessionConfig
@@ -127,6 +127,10 @@ class Session(ClientListener):
             raise UsageError(f"This {self._name} is {state}.")
         self.check_loop()
         return self._client
+
+    def cluster(self) -> Cluster:
+        """The newest snapshot of the cluster; raises what `client` raises."""
+        return self.client.metadata.cluster
 
     def described(self, kind: str, what: str = "") -> str:
         """The `repr` of the user object, whose state ends with `what` while it runs."""

@@ -172,6 +172,11 @@ class Cluster:
                 led.setdefault(info.leader.id, []).append(info)
         return {node_id: tuple(infos) for node_id, infos in led.items()}
 
+    @cached_property
+    def racks(self) -> frozenset[str]:
+        """The racks in which brokers are."""
+        return frozenset(node.rack for node in self.nodes if node.rack)
+
     def node(self, node_id: int) -> Node | None:
         """The broker of that id, None if it is down or unknown."""
         return self._nodes.get(node_id)

@@ -39,8 +39,8 @@ class ClientConfig(SecurityConfig):
     client_rack: str = text(
         "",
         importance=LOW,
-        doc="Where this client is, in the words of the brokers' `broker.rack`. Only members of groups use it: it is "
-        "known here for files that several clients share.",
+        doc="Where this client is, in the words of the brokers' `broker.rack`. Readers and members "
+        "read from replicas there, and a producer with `partitioner.rack.aware` sends to leaders there.",
     )
     client_dns_lookup: str = choice(
         "use_all_dns_ips",
@@ -98,18 +98,22 @@ class ClientConfig(SecurityConfig):
         importance=LOW,
         doc="The most that the wait before another try grows to.",
     )
+    # A fixed size is what one connection carries in a round trip, as the system's own size no longer grows with the
+    # traffic. It also cuts large answers into so many parts that these cost as much as decoding them. Java's producer
+    # has 131,072 and 32,768, its consumer 131,072 and 65,536.
     send_buffer_bytes: int = integer(
-        131_072,
+        -1,
         at_least=-1,
         importance=MEDIUM,
-        doc="The size of a socket's send buffer (SO_SNDBUF). -1: what the operating system chooses.",
+        doc="The size of a socket's send buffer (SO_SNDBUF): what one connection sends in a round trip at most. "
+        "-1: the operating system's, which grows with the traffic.",
     )
     receive_buffer_bytes: int = integer(
-        32_768,
+        -1,
         at_least=-1,
         importance=MEDIUM,
-        doc="The size of a socket's receive buffer (SO_RCVBUF). -1: what the operating system chooses, as it does for "
-        "readers and members unless this is set.",
+        doc="The size of a socket's receive buffer (SO_RCVBUF): what one connection receives in a round trip at most. "
+        "-1: the operating system's, which grows with the traffic.",
     )
     metadata_max_age_ms: int = integer(
         300_000,

@@ -108,7 +108,16 @@ class ProducerConfig(ClientConfig):
         "once. False: Java's fixed wait. Not a setting of Java's.",
     )
     batch_size: int = integer(
-        16_384, importance=MEDIUM, doc="The bytes of a batch after which it is full. 0: each record is its own batch."
+        16_384,
+        importance=MEDIUM,
+        doc="The bytes of a batch after which it is full, and leaves. 0: each record is its own batch.",
+    )
+    batch_size_max: int = integer(
+        1_048_576,
+        importance=MEDIUM,
+        doc="The bytes up to which a full batch grows while its partition can't send: all its requests in flight are "
+        "unanswered, its broker is away, it backs off. At most `max.request.size`. The same as `batch.size`: none "
+        "grows. Not a setting of Java's.",
     )
     buffer_memory: int = integer(
         33_554_432,
@@ -119,7 +128,8 @@ class ProducerConfig(ClientConfig):
     max_request_size: int = integer(
         1_048_576,
         importance=MEDIUM,
-        doc="The largest request in bytes, and the largest single record before compression.",
+        doc="The largest request in bytes, and the largest single record before compression. Unless it is given, the "
+        "last request that a connection may have in flight takes more than one batch up to 16 MiB.",
     )
     compression_type: str = choice(
         "none",
@@ -158,11 +168,9 @@ class ProducerConfig(ClientConfig):
     )
     partitioner_rack_aware: bool = boolean(
         False,
-        built=(False,),
-        later="preferring the leaders of a rack is not built yet.",
         importance=LOW,
-        doc="The built-in partitioner prefers leaders in `client.rack` (KIP-1123). Known for files of Java's producers "
-        "that spell out the default.",
+        doc="The built-in partitioner sends records without a key to partitions whose leader is in `client.rack`, "
+        "while there are any (KIP-1123). A partitioner that is set chooses for itself.",
     )
     interceptor_classes: tuple[Any, ...] = instances(
         "interceptor",
@@ -204,7 +212,12 @@ class ProducerConfig(ClientConfig):
     )
 
     def _adjustments(self) -> Mapping[str, object]:
-        return client_adjustments(self) | _idempotence(self) | _delivery_timeout(self) | _batch_size(self)
+        if self.partitioner_rack_aware and not self.client_rack:
+            raise ConfigError(
+                "partitioner.rack.aware=true needs client.rack, which is not set.",
+                hint="Name the rack in which this client is, as the brokers' broker.rack has it.",
+            )
+        return client_adjustments(self) | _idempotence(self) | _delivery_timeout(self) | _batch_sizes(self)
 
 
 _REQUEST_TIMEOUT_SHORTENED_MIN_MS: Final = 100
@@ -273,12 +286,31 @@ def _delivery_timeout(config: ProducerConfig) -> dict[str, object]:
     )
 
 
-def _batch_size(config: ProducerConfig) -> dict[str, object]:
+def _batch_sizes(config: ProducerConfig) -> dict[str, object]:
+    batch_size = config.batch_size
     if "batch_size" not in config.explicit:
-        return {"batch_size": min(config.batch_size, config.buffer_memory, config.max_request_size)}
-    if config.batch_size <= config.buffer_memory:
-        return {}
-    raise ConfigError(
+        batch_size = min(batch_size, config.buffer_memory, config.max_request_size)
+    elif batch_size > config.buffer_memory:
+        raise _never_full(config)
+    size_max = config.batch_size_max
+    if "batch_size_max" not in config.explicit:
+        return {"batch_size": batch_size, "batch_size_max": max(batch_size, min(size_max, config.max_request_size))}
+    if size_max > config.max_request_size:
+        raise ConfigError(
+            f"batch.size.max={size_max} is larger than max.request.size={config.max_request_size}, so such a batch "
+            "would fit into no request.",
+            hint="Lower the one, or raise the other together with the topic's max.message.bytes.",
+        )
+    if size_max < batch_size and "batch_size" in config.explicit:
+        raise ConfigError(
+            f"batch.size.max={size_max} is smaller than batch.size={batch_size}.",
+            hint="Raise batch.size.max, or give the same for both: then no batch grows.",
+        )
+    return {"batch_size": min(batch_size, size_max)}
+
+
+def _never_full(config: ProducerConfig) -> ConfigError:
+    return ConfigError(
         f"batch.size={config.batch_size} is larger than buffer.memory={config.buffer_memory}, so no batch could ever "
         "be full.",
         hint="Lower the one or raise the other.",

@@ -94,8 +94,9 @@ class MemberConfig(ReaderConfig):
     client_rack: str = text(
         "",
         importance=LOW,
-        doc="Where this client is, in the words of the brokers' `broker.rack`: assignors that look at racks give it "
-        "partitions with a replica there (KIP-881). Records are read from leaders all the same.",
+        doc="Where this client is, in the words of the brokers' `broker.rack`: partitions are read from the follower "
+        "there that their leaders name (KIP-392), and assignors that look at racks give it partitions with a replica "
+        "there (KIP-881).",
     )
     group_protocol: str = choice(
         "classic",

@@ -23,6 +23,7 @@ from aioprod.group.available_records import AvailableRecords
 from aioprod.group.config import MemberConfig
 from aioprod.group.errors import no_such_offset
 from aioprod.group.fetch_buffer import FetchBuffer
+from aioprod.group.fetch_counts import FetchCounts
 from aioprod.group.fetch_positions import FetchPositions
 from aioprod.group.list_timer import ListTimer
 from aioprod.group.log_ends import LogEnds
@@ -31,8 +32,9 @@ from aioprod.group.open_batch import OpenBatch
 from aioprod.group.unfinished import Unfinished
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.reader.deserializing import Deserializers
-from aioprod.reader.fetching import Fetching, out_of_range
+from aioprod.reader.fetching import Fetching
 from aioprod.reader.position import Position
+from aioprod.reader.read_replicas import ReadReplicas
 from aioprod.reader.reader import SLICE_S
 from aioprod.types import ConsumedRecord, TopicPartition
 
@@ -50,20 +52,21 @@ _RUN: Final = 32
 class Fetcher:
     """Returns the records of partitions that are added and dropped; for one task at a time, which waits in `next`.
 
-    It sends each leader one long poll for all its partitions. It holds up to one response of each leader, the one whose
-    records are being returned, and the records of paused partitions. It retries partitions that have no leader, and
-    topics that do not exist, until they do. When a log does not have an offset, because retention has removed it or the
-    topic was created again, `auto_offset_reset` says where to continue: "earliest", "latest", or "none", which raises
-    an error. Raises ConfigError.
+    It sends each leader, or the follower that it has named, one long poll for all its partitions. It holds up to one
+    response of each broker, the one whose records are being returned, and the records of paused partitions. It retries
+    partitions that have no leader, and topics that do not exist, until they do. When a log does not have an offset,
+    because retention has removed it or the topic was created again, `auto_offset_reset` says where to continue:
+    "earliest", "latest", or "none", which raises an error. Raises ConfigError.
     """
 
     def __init__(self, session: Session, config: MemberConfig) -> None:
         self.available = AvailableRecords()
         self.unfinished = Unfinished(self.available)
-        self.bytes_fetched = self.responses = 0
         self._returned = 0
         self._session = session
-        self._fetching = Fetching(config, sessions=True)
+        self.counts = FetchCounts(config.client_rack, session.cluster)
+        self._replicas = replicas = ReadReplicas(session.cluster, config.metadata_max_age_ms / 1000)
+        self._fetching = Fetching(config, replicas, sessions=True)
         self._reset_time = RESET_TIMES[config.auto_offset_reset]
         self._deserializers = Deserializers(config)
         self.log_ends = LogEnds(session, config.fetch_max_wait_ms / 1000)
@@ -76,8 +79,9 @@ class Fetcher:
             self._request,
             purpose="read",
             operation="READ",
-            version=lambda: self._positions.version,
+            version=lambda: (self._positions.version, replicas.version),
             lost=self._fetching.lost,
+            target=replicas.node,
             patient=True,
         )
         self._is_interrupted = False
@@ -115,6 +119,7 @@ class Fetcher:
         for tp in dropped:
             self._positions.remove(tp)
             self._buffer.drop(tp)
+            self._replicas.clear(tp)
         self.log_ends.forget(dropped)
         self._buffer.resume(dropped)
         self._session.notify()
@@ -404,19 +409,15 @@ class Fetcher:
         if (answered := await self._leaders.round()) is None:
             return
         positions, response = self._fetching.accept(self._leaders, answered), answered.response
-        self._note(answered.node_id, positions, response)
-        invalid = out_of_range(positions, response)
+        self.counts.note(answered.node_id, response)
+        ends = self._fetching.log_ends(positions, response)
+        noted = {one.tp: ends[one.tp] for one in positions if one.tp in ends and not one.is_done}
+        self.log_ends.note(answered.node_id, noted)
+        invalid = self._fetching.out_of_range(answered, positions)
         valid = [one for one in positions if one not in invalid]
         self._buffer.fill(self._fetching.batches_of(self._leaders, answered, valid))
         for one in invalid:
             self._reset(one, "its log does not have it (OFFSET_OUT_OF_RANGE)")
-
-    def _note(self, node_id: int, positions: Sequence[Position], response: FetchResponse) -> None:
-        """Update the log ends and the counters."""
-        self.responses += 1
-        self.bytes_fetched += sum(len(row.records or b"") for topic in response.responses for row in topic.partitions)
-        ends = self._fetching.log_ends(positions, response)
-        self.log_ends.note(node_id, {one.tp: ends[one.tp] for one in positions if one.tp in ends and not one.is_done})
 
     def _request(self, node_id: int, positions: Sequence[Position]) -> FetchRequest:
         self._positions.learn_topic_ids(positions)

@@ -12,11 +12,14 @@ from aioprod.types import TopicPartition
 __all__ = ["LogEnds"]
 
 _OLD_S: Final = 10.0
-"""An end is unknown when its leader has not answered for so long, beside the time that a fetch may wait."""
+"""An end is unknown when its broker has not answered for so long, beside the time that a fetch may wait."""
 
 
 class LogEnds:
-    """The log ends of the last Fetch responses. One is old when its leader has not answered for a while."""
+    """The log ends of the last Fetch responses. One is old when the broker that said it has not answered for a while.
+
+    A follower's high watermark may be behind the leader's: its end is that of the records which it shows.
+    """
 
     def __init__(self, session: Session, fetch_wait_s: float) -> None:
         self.answered_at: float | None = None

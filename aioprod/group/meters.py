@@ -26,6 +26,20 @@ class MemberMetrics(Metrics):
         self.bytes_consumed_total = self.total(
             "bytes_consumed_total", "Bytes of fetched record batches, compressed.", BYTES
         )
+        self.bytes_consumed_within_zone_total = self.gauge(
+            "bytes_consumed_within_zone_total",
+            "Bytes of fetched record batches that came from brokers in `client.rack`; absent without that.",
+            lambda: None,
+            BYTES,
+            "counter",
+        )
+        self.bytes_consumed_across_zones_total = self.gauge(
+            "bytes_consumed_across_zones_total",
+            "Bytes of fetched record batches that came from other brokers; absent without `client.rack`.",
+            lambda: None,
+            BYTES,
+            "counter",
+        )
         self.fetch_total = self.total("fetch_total", "Responses to Fetch requests.")
         self.records_lag_max = self.gauge(
             "records_lag_max",
@@ -90,8 +104,11 @@ def measured(fetcher: Fetcher) -> MemberMetrics:
     """The metrics of a member with this fetcher; they have no reference to the member."""
     metrics = MemberMetrics()
     metrics.records_consumed_total.observe(lambda: fetcher.records_returned)
-    metrics.bytes_consumed_total.observe(lambda: fetcher.bytes_fetched)
-    metrics.fetch_total.observe(lambda: fetcher.responses)
+    metrics.bytes_consumed_total.observe(lambda: fetcher.counts.bytes)
+    metrics.fetch_total.observe(lambda: fetcher.counts.responses)
+    if (zones := fetcher.counts.zones) is not None:
+        metrics.bytes_consumed_within_zone_total.observe(lambda: zones.within)
+        metrics.bytes_consumed_across_zones_total.observe(lambda: zones.across)
     metrics.records_lag_max.observe(lambda: max((lag for lag in fetcher.lag.values() if lag is not None), default=None))
     metrics.observe_lag(lambda: fetcher.lag)
     metrics.paused_partitions.observe(lambda: len(fetcher.paused))

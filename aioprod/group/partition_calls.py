@@ -52,7 +52,8 @@ class PartitionCalls(Started):
         """The lag of each assigned partition in offsets, without a request.
 
         The end is that of the last Fetch response: the high watermark, and under read_committed the last
-        stable offset. None for a partition that was not fetched yet, or whose position is being looked up.
+        stable offset. Where a follower is read from (`client.rack`) it is what that follower shows, which may be behind
+        the leader. None for a partition that was not fetched yet, or whose position is being looked up.
         """
         lag = self._fetcher.lag
         return {tp: lag.get(tp) for tp in self.assignment}

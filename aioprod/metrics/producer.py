@@ -84,6 +84,20 @@ class ProducerMetrics(Metrics):
         self.total("byte_total", "Bytes of batches in produce requests, after compression.", BYTES).observe(
             self.topics.bytes
         )
+        self.bytes_sent_within_zone_total = self.gauge(
+            "bytes_sent_within_zone_total",
+            "Bytes of batches in produce requests to brokers in `client.rack`; absent without that.",
+            lambda: None,
+            BYTES,
+            "counter",
+        )
+        self.bytes_sent_across_zones_total = self.gauge(
+            "bytes_sent_across_zones_total",
+            "Bytes of batches in produce requests to other brokers; absent without `client.rack`.",
+            lambda: None,
+            BYTES,
+            "counter",
+        )
         self.record_retry_total = self.counter("record_retry_total", "Records of batches that were retried.")
         self.record_error_total = self.counter("record_error_total", "Accepted records that ended in an error.")
         self.batch_split_total = self.counter(

@@ -51,6 +51,9 @@ _ADVERTISED_HINT: Final = "Check that the brokers' advertised.listeners can be r
 
 _logger = Logger("aioprod.net")
 
+_RACKS_NAMED: Final = 10
+"""How many racks a log line names."""
+
 _EARLIEST: Final = 0.9
 """Each client refreshes its metadata after 90 to 100 % of `metadata.max.age.ms`."""
 
@@ -123,7 +126,8 @@ class Client(ClientListener):
         once ProtocolError if none of them is a Kafka broker, AuthenticationError, TlsError or ConfigError if none of
         them accepts us, UnsupportedVersionError if they are too old, and UsageError if the client is closed before it
         has started. AuthenticationError too if it still waits for credentials after `timeout_s`. A start that takes
-        more than a second, or is cancelled, logs a warning with the reason for each address.
+        more than a second, or is cancelled, logs a warning with the reason for each address, and one in a rack where no
+        broker is.
         """
         self._refresh.bootstrap()
         scope = asyncio.timeout(timeout_s)
@@ -143,6 +147,15 @@ class Client(ClientListener):
             last = self._last_error()
             hint = "Check bootstrap.servers." if last is None or last.hint is None else last.hint
             raise MetadataTimeoutError(text, hint=hint) from last
+        self._warn_of_rack()
+
+    def _warn_of_rack(self) -> None:
+        """Log that the client's rack is one in which no broker is; once, as brokers of a rack may all be down later."""
+        rack, racks = self.settings.rack, self.metadata.cluster.racks
+        if rack and rack not in racks:
+            theirs = ", ".join(sorted(racks)[:_RACKS_NAMED])
+            known = f"they are in {theirs}" if theirs else "they have none (broker.rack)"
+            _logger.warning("No broker is in the rack %r (client.rack), so all racks are used: %s", rack, known)
 
     def _check_start(self) -> None:
         if self._closed:

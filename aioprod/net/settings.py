@@ -52,8 +52,8 @@ class ClientSettings(NamedTuple):
     metadata_max_age_s: float = 300.0
     metadata_max_idle_s: float = 300.0
     connections_max_idle_s: float = 540.0
-    send_buffer_bytes: int = 131072
-    receive_buffer_bytes: int = 32768
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
     canonical_names: bool = False
     """Resolve the canonical names of the bootstrap servers' IP addresses and connect to those (KIP-235)."""
     rebootstrap: bool = True
@@ -62,6 +62,8 @@ class ClientSettings(NamedTuple):
     rebootstrap_trigger_s: float = 300.0
     allow_auto_topic_creation: bool = True
     frame_size_max: int = FRAME_SIZE_MAX
+    rack: str = ""
+    """The `client.rack`, empty for none."""
     security: SecurityConfig | None = None
     """None for PLAINTEXT."""
 
@@ -90,6 +92,7 @@ class ClientSettings(NamedTuple):
             "canonical_names": config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only",
             "rebootstrap": config.metadata_recovery_strategy == "rebootstrap",
             "rebootstrap_trigger_s": config.metadata_recovery_rebootstrap_trigger_ms / 1000.0,
+            "rack": config.client_rack,
         }
         if config.security_protocol != "PLAINTEXT":
             fields["security"] = config

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from aioprod._error_codes import ErrorCode
-from aioprod._words import counted, seconds_of
+from aioprod._words import bytes_of, counted, seconds_of
 from aioprod.errors import AioprodError, UsageError
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
@@ -124,6 +124,7 @@ class Explainer:
             self._deleted(partition, now),
             self._leader(partition, now),
             self._on_the_way(partition, now),
+            self._round_trip(partition),
             self._sequence(partition),
             self._retry(partition, now),
             self._compression(partition),
@@ -190,6 +191,30 @@ class Explainer:
                 waits = f", which has owed an answer for {seconds_of(now - link.connection.waits_since)}"
         count = counted(partition.in_flight, "batch")
         return f"{count} {'is' if partition.in_flight == 1 else 'are'} on the way to {named or 'a broker'}{waits}."
+
+    def _round_trip(self, partition: Partition) -> str | None:
+        """What the places in flight of a partition allow, where more waits than they take."""
+        queue, places = partition.queue, min(partition.in_flight_max, self._settings.in_flight_max)
+        if queue is None or partition.in_flight < places or not (partition.queued or partition.open):
+            return None
+        if not queue.round_trip_s or partition.retrying or not partition.is_established:
+            return None
+        sizes = [
+            batch.builder.compressed_size
+            for batch in islice(self._accumulator.incomplete, _LOOKED_AT)
+            if batch.partition is partition and batch.state == IN_FLIGHT
+        ]
+        if not sizes:
+            return None
+        size = sum(sizes) / len(sizes)
+        grown = ""
+        if size > self._accumulator.settings.batch_size:
+            unit = self._accumulator.settings.batch_size
+            grown = f"; batches have grown from {bytes_of(unit)} to {bytes_of(size)}"
+        return (
+            f"Limited by the round trip: {counted(len(sizes), 'request')} of {bytes_of(size)} in "
+            f"{seconds_of(queue.round_trip_s)} = {bytes_of(sum(sizes) / queue.round_trip_s)}/s{grown}."
+        )
 
     def _retry(self, partition: Partition, now: float) -> str | None:
         head = partition.queued[0] if partition.queued else None

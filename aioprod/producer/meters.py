@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import ProducerMetrics
@@ -14,6 +15,9 @@ from aioprod.net.traffic import TrafficOfBrokers
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
 from aioprod.records.layout import HEADER
+
+if TYPE_CHECKING:
+    from aioprod.cluster.zone_bytes import ZoneBytes
 
 __all__ = ["Meters"]
 
@@ -32,6 +36,7 @@ class Meters:
         "_request_latency",
         "_throttle_time",
         "_topics",
+        "_zones",
         "loop_hold",
         "metrics",
     )
@@ -52,12 +57,20 @@ class Meters:
         self._records_per_request = metrics.records_per_request
         self._request_latency = metrics.request_latency
         self._throttle_time = metrics.produce_throttle_time
+        self._zones: ZoneBytes | None = None
+        """Bytes by zone; None without `client.rack`."""
 
     def watch(
         self, accumulator: Accumulator, client: Client, interceptors: Interceptors, clock: Callable[[], float]
     ) -> None:
         """Read from these parts what is a state and no event."""
         metrics = self.metrics
+        if client.settings.rack:
+            from aioprod.cluster.zone_bytes import ZoneBytes  # Most producers have no rack.
+
+            zones = self._zones = ZoneBytes(client.settings.rack, lambda: client.metadata.cluster)
+            metrics.bytes_sent_within_zone_total.observe(lambda: zones.within)
+            metrics.bytes_sent_across_zones_total.observe(lambda: zones.across)
         budget = accumulator.budget
         metrics.buffer_total_bytes.observe(lambda: budget.limit)
         metrics.buffer_available_bytes.observe(lambda: budget.limit - budget.used)
@@ -85,21 +98,24 @@ class Meters:
         """How long calls have waited for room in the buffer."""
         return self.metrics.bufferpool_wait_time_ns_total
 
-    def sent(self, batches: list[Batch], now: float) -> None:
-        """A Produce request with these sealed batches leaves."""
-        records = 0
+    def sent(self, node_id: int, batches: list[Batch], now: float) -> None:
+        """A Produce request with these sealed batches leaves for a broker."""
+        records = total = 0
         for batch in batches:
             builder = batch.builder
             count = builder.count
             size = builder.size
             compressed_size = builder.compressed_size
             records += count
+            total += compressed_size
             self._batch_size.record(compressed_size)
             self._topics.sent(batch.partition.topic.name, count, compressed_size, size)
             if batch.attempts == 1:
                 self._record_queue_time.record((now - batch.created) * 1000)
                 self._compression_rate.record((compressed_size - HEADER) / float(size - HEADER))
         self._records_per_request.record(records)
+        if self._zones is not None:
+            self._zones.add(node_id, total)
 
     def answered(self, node_id: int, latency_s: float, throttle_time_ms: int) -> None:
         """A broker answered a Produce request."""

@@ -179,6 +179,7 @@ class Outcomes:
         self._record_error(batch, code, answer.error_message)
         if verdict is Verdict.SPLIT and self._may_split(batch):
             self._meters.split()
+            self._accumulator.growth.rejected(batch, now)
             split(self._accumulator, batch, now)
             return
         if isinstance(code, ErrorCode) and code.refreshes_metadata:
@@ -342,6 +343,9 @@ class Outcomes:
         sequences = self._accumulator.sequences
         if sequences is not None and batch.base_sequence >= 0 and not self._is_orphan(batch):
             sequences.acknowledge(batch)
+        limit = batch.partition.topic.size_limit
+        if limit is not None:
+            limit.acknowledged(batch)
         self._meters.delivered(batch, now)
         # In this order there is no moment at which the batch is in no place.
         self._completions.succeed(batch, base_offset, append_time)

@@ -29,7 +29,7 @@ __all__ = ["ProducerIdKeeper"]
 
 _logger = Logger("aioprod.producer")
 
-_OFF: Final = "Set enable.idempotence=false to do without."
+_OFF: Final = "Set enable.idempotence=false to do without, as Confluent's Freight clusters need."
 _ANY_TOPIC: Final = "WRITE on any topic, which is enough for brokers from 2.8 on"
 _TIMEOUT_WITHOUT_TRANSACTIONS_MS: Final = 2**31 - 1
 """What the request says where there is no transaction; brokers don't look at it."""

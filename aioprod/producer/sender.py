@@ -49,6 +49,7 @@ class Sender:
         "_expects_answers",
         "_in_flight_max",
         "_is_closing",
+        "_last_request_size",
         "_lingers",
         "_meters",
         "_negotiated",
@@ -85,6 +86,7 @@ class Sender:
         self._expects_answers = settings.acks != 0
         self._in_flight_max = settings.in_flight_max
         self._request_size_max = settings.max_request_size
+        self._last_request_size = settings.last_request_size
         self._request_timeout_s = settings.request_timeout_s
         self._lingers = settings.linger_s > 0.0
         self._adaptive_linger = settings.adaptive_linger
@@ -169,13 +171,16 @@ class Sender:
                 return
             connection = link.connection
             assert connection is not None
-            size_max = raw_max = self._request_size_max
+            raw_max = self._last_request_size
             raw_min = 0
             if self._compressor is not None:
                 raw_min = self._compressor.inline_size
                 raw_max = RAW_BATCHES * raw_min
             has_room = queue.in_flight < self._in_flight_max
             while has_room:
+                # Further batches would wait for a round trip: the last request takes more of them.
+                is_last = queue.in_flight + 1 >= self._in_flight_max
+                size_max = self._last_request_size if is_last else self._request_size_max
                 batches = drain(self._accumulator, queue, now, size_max, raw_max, self._cut(queue))
                 if not batches:
                     break
@@ -237,10 +242,11 @@ class Sender:
             self._outcomes.unsendable(batches, error, now)
             self._completions.schedule()
             return raw
-        self._meters.sent(batches, now)
+        self._meters.sent(queue.node_id, batches, now)
         for batch in batches:
             batch.unanswered = True
         queue.in_flight += self._expects_answers
+        queue.paced_until = now + queue.pace_s
         connection.send_parts(
             ProduceRequest,
             version,
@@ -286,6 +292,7 @@ class Sender:
         try:
             now = self._clock()
             batches = sent.batches
+            sent.queue.answered(now - sent.sent_at, self._in_flight_max)
             if body is None:
                 assert error is not None
                 self._outcomes.lost(batches, error, now)

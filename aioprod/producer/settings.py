@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from aioprod.config import ProducerConfig
-from aioprod.producer.batching.accumulator import AccumulatorSettings
+from aioprod.producer.batching.accumulator_settings import AccumulatorSettings
 from aioprod.records.compression import Compression
 
 __all__ = ["SenderSettings", "accumulator_settings", "sender_settings"]
 
+_LAST_REQUEST_SIZE: Final = 16 * 2**20
+"""Brokers take 100 MiB (`socket.request.max.bytes`)."""
 UNLIMITED: Final = 2**31 - 1
 _BATCHES_REMEMBERED: Final = 5
 """Batches of a producer and partition that a broker recognizes as duplicates, and whose offset it returns."""
@@ -24,6 +26,8 @@ class SenderSettings(NamedTuple):
     retries: int
     in_flight_max: int
     max_request_size: int
+    last_request_size: int
+    """The largest request that takes the last place in flight of its connection."""
     linger_s: float
     adaptive_linger: bool
     request_timeout_s: float
@@ -49,6 +53,7 @@ def sender_settings(config: ProducerConfig) -> SenderSettings:
         retries=config.retries,
         in_flight_max=config.max_in_flight_requests_per_connection,
         max_request_size=config.max_request_size,
+        last_request_size=_last_request_size(config),
         linger_s=config.linger_ms / 1000,
         adaptive_linger=config.adaptive_linger,
         request_timeout_s=config.request_timeout_ms / 1000,
@@ -60,6 +65,12 @@ def sender_settings(config: ProducerConfig) -> SenderSettings:
     )
 
 
+def _last_request_size(config: ProducerConfig) -> int:
+    if "max_request_size" in config.explicit:
+        return config.max_request_size
+    return max(config.max_request_size, _LAST_REQUEST_SIZE)
+
+
 def accumulator_settings(config: ProducerConfig) -> AccumulatorSettings:
     """Read a configuration for the accumulator.
 
@@ -67,8 +78,10 @@ def accumulator_settings(config: ProducerConfig) -> AccumulatorSettings:
     """
     return AccumulatorSettings(
         batch_size=config.batch_size,
+        batch_size_max=config.batch_size_max if config.batch_size else 0,
         buffer_memory=config.buffer_memory,
         max_request_size=config.max_request_size,
+        metadata_max_age_s=config.metadata_max_age_ms / 1000,
         linger_s=config.linger_ms / 1000,
         delivery_timeout_s=config.delivery_timeout_ms / 1000,
         max_block_s=config.max_block_ms / 1000,
@@ -76,6 +89,7 @@ def accumulator_settings(config: ProducerConfig) -> AccumulatorSettings:
         ignore_keys=config.partitioner_ignore_keys,
         adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
         availability_timeout_s=config.partitioner_availability_timeout_ms / 1000,
+        near_rack=config.client_rack if config.partitioner_rack_aware else "",
     )
 
 

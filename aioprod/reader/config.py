@@ -37,14 +37,6 @@ class ReaderConfig(SessionConfig):
     value_deserializer: Any = instance(
         "deserializer", importance=HIGH, doc="Makes values of bytes. None: they stay bytes."
     )
-    # A fixed size cuts large answers into so many parts that these cost as much as decoding them; the system's own size
-    # grows with the traffic. Java's consumer has 65,536.
-    receive_buffer_bytes: int = integer(
-        -1,
-        at_least=-1,
-        importance=MEDIUM,
-        doc="The size of a socket's receive buffer (SO_RCVBUF). -1: what the operating system chooses.",
-    )
     fetch_max_bytes: int = integer(
         52_428_800,
         at_least=1,
@@ -75,9 +67,7 @@ class ReaderConfig(SessionConfig):
     )
     client_rack: str = text(
         "",
-        built=("",),
-        later="reading from followers is not built yet.",
         importance=LOW,
-        doc="Where this client is, in the words of the brokers' `broker.rack`. Known for files of consumers that read "
-        "from followers: a reader can't, and raises ConfigError.",
+        doc="Where this client is, in the words of the brokers' `broker.rack`: partitions are read from the follower "
+        "there that their leaders name (KIP-392).",
     )

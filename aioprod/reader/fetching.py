@@ -11,7 +11,7 @@ from uuid import UUID
 
 from aioprod.calls.leaders import Answer, LeaderRequests
 from aioprod.cluster import Cluster
-from aioprod.errors import AioprodError, ErrorCode, ProtocolError
+from aioprod.errors import AioprodError, BrokerError, ErrorCode, ProtocolError
 from aioprod.messages import FetchRequest, FetchResponse
 from aioprod.messages.fetch import AbortedTransaction, FetchPartition, FetchTopic, ForgottenTopic, PartitionData
 from aioprod.reader.config import ISOLATION_LEVELS, ReaderConfig
@@ -19,6 +19,7 @@ from aioprod.reader.consumed_records import ConsumedRecords
 from aioprod.reader.fetch_session import NO_SESSION_EPOCH, FetchSession, Plan
 from aioprod.reader.naming import Naming
 from aioprod.reader.position import ENDLESS, Position
+from aioprod.reader.read_replicas import ReadReplicas
 from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, may_exceed, parse_batches
 from aioprod.types import TopicPartition
 from aioprod.wire.buffer import Buffer
@@ -31,7 +32,6 @@ __all__ = [
     "Fetching",
     "answer_size_max",
     "decompressed",
-    "out_of_range",
 ]
 
 _COMPRESSED_INLINE_MAX: Final = 128 * 1024
@@ -97,20 +97,21 @@ async def decompressed(fetched: FetchedBatch) -> FetchedBatch:
 
 
 class Fetching:
-    """Builds Fetch requests for partitions, and reads the batches of their responses.
+    """Builds Fetch requests for partitions, and reads the batches of their responses, and the replicas that they name.
 
     With `sessions` each broker has a fetch session (KIP-227), as suits a reader that stays: a broker has room for a
     thousand, and gives the room of those that have not been used for two minutes to others.
     """
 
-    def __init__(self, config: ReaderConfig, *, sessions: bool = False) -> None:
+    def __init__(self, config: ReaderConfig, replicas: ReadReplicas, *, sessions: bool = False) -> None:
         self._isolation_level = ISOLATION_LEVELS[config.isolation_level]
         self._config = config
+        self._replicas = replicas
         self._turns = 0
         self._sessions: defaultdict[int, FetchSession] | None = defaultdict(FetchSession) if sessions else None
 
     def request(self, positions: Sequence[Position], cluster: Cluster, node_id: int = -1) -> FetchRequest:
-        """A request for partitions of one leader, broker `node_id`.
+        """A request for partitions that are read from one broker, `node_id`.
 
         A full one begins with the partitions that had no records for longest, even if it then names a topic several
         times. In a session the broker itself has the partitions take turns.
@@ -148,12 +149,22 @@ class Fetching:
             session_epoch=plan.epoch,
             topics=tuple(topics),
             forgotten_topics_data=_forgotten(plan.forgotten),
+            rack_id=self._rack(positions),
         )
+
+    def _rack(self, positions: Sequence[Position]) -> str:
+        """The rack in which a leader may name a follower; none after a failure, so that it has the records itself.
+
+        A leader continues to name a follower that has died, until the brokers notice.
+        """
+        rack = self._config.client_rack
+        return "" if rack and any(one.failures for one in positions) else rack
 
     def accept(
         self, leaders: LeaderRequests[Position, FetchResponse], answer: Answer[Position, FetchResponse]
     ) -> Sequence[Position]:
         """The positions that the response is about. There are none if the broker rejected the session."""
+        self._replicas.answered(answer.partitions, answer.received_at)
         if self._sessions is None:
             return answer.partitions
         session, response = self._sessions[answer.node_id], answer.response
@@ -178,6 +189,7 @@ class Fetching:
 
     def lost(self, node_id: int) -> None:
         """A request to this broker has no response."""
+        self._replicas.lost(node_id)
         if self._sessions is not None:
             self._sessions[node_id].lost()
 
@@ -195,21 +207,28 @@ class Fetching:
         """The batches of an answer about these positions; each moves its position.
 
         An answer that could have moved some, and moves none, has all partitions of the request fetched again after a
-        backoff. Raises what `LeaderRequests.rejected` and `parse_batches` raise.
+        backoff; those for which it names a follower are fetched from there at once. Raises what
+        `LeaderRequests.rejected` and `parse_batches` raise.
         """
         response = answer.response
         rows = _rows(positions, response)
-        is_early = self._is_early(answer)
         has_records = False
+        named: set[Position] = set()
         for one in positions:
             if one.is_done:
                 continue
             row = rows.get(one.tp)
             code = ErrorCode.of(response.error_code if row is None else row.error_code)
             if code != ErrorCode.NONE:
-                leaders.rejected(one, code)
+                self._failed(leaders, one, code, answer.node_id)
             elif row is None:
-                leaders.missing_in_response(one)
+                self._replicas.clear(one.tp)
+                leaders.missing_in_response(one, self._peer(one, answer.node_id))
+            elif row.preferred_read_replica >= 0 and not row.records:
+                named.add(one)
+                if not self._replicas.name(one.tp, row.preferred_read_replica, answer.node_id, answer.received_at):
+                    what = f"broker {answer.node_id} names {row.preferred_read_replica}, which is no follower."
+                    leaders.retry_later(one, ProtocolError(what), refresh=True)
             elif row.records:
                 before = one.offset
                 try:
@@ -224,16 +243,48 @@ class Fetching:
                     leaders.succeeded(one)
         if has_records and not leaders.has_failures:
             return
+        # A broker that names a follower does not wait for records of other partitions.
+        is_early = self._is_early(answer) and not named
         for one in answer.partitions:
-            if one.is_done or one.retry_at > answer.sent_at:
-                # Nothing is left to fetch, or it has failed above.
+            if one.is_done or one.retry_at > answer.sent_at or one in named:
+                # Nothing is left to fetch here, or it has failed above.
                 continue
             row = rows.get(one.tp)
             # Others may have used up the size limit of the response: then it is fetched again at once.
             if not has_records and (is_early or one.end < ENDLESS or (row is not None and row.records)):
-                leaders.retry_later(one, _no_records_error(one, row))
+                self._replicas.clear(one.tp)
+                leaders.retry_later(one, _no_records_error(one, row, self._peer(one, answer.node_id)))
             else:
                 leaders.succeeded(one)
+
+    def _failed(
+        self, leaders: LeaderRequests[Position, FetchResponse], one: Position, code: ErrorCode | int, node_id: int
+    ) -> None:
+        """A broker answered with an error, which may be that of a follower alone: the leader gets the next request."""
+        peer = self._peer(one, node_id)
+        self._replicas.clear(one.tp)
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            # Of a follower, which may be behind: the caller has left out what the leader does not have.
+            leaders.retry_later(one, BrokerError(f"{peer} answered OFFSET_OUT_OF_RANGE.", code=code), refresh=True)
+        else:
+            leaders.rejected(one, code, peer)
+
+    def _peer(self, one: Position, node_id: int) -> str:
+        return "its leader" if self._replicas.is_leader(one.tp, node_id) else f"broker {node_id}"
+
+    def out_of_range(self, answer: Answer[Position, FetchResponse], positions: Iterable[Position]) -> list[Position]:
+        """The positions that do not exist in the log: retention has removed them, or the log has not reached them.
+
+        What a follower does not have the leader may: only the leader's word counts.
+        """
+        rows = _rows(answer.partitions, answer.response)
+        return [
+            one
+            for one in positions
+            if one.tp in rows
+            and rows[one.tp].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            and self._replicas.is_leader(one.tp, answer.node_id)
+        ]
 
     def _visible(self, one: Position, records: Buffer, aborted: Iterable[AbortedTransaction]) -> Iterator[FetchedBatch]:
         hidden = _Hidden(aborted)
@@ -268,12 +319,6 @@ def _rows(positions: Sequence[Position], response: FetchResponse) -> dict[TopicP
     }
 
 
-def out_of_range(positions: Sequence[Position], response: FetchResponse) -> list[Position]:
-    """The positions that do not exist in the log: retention has removed them, or the log has not reached them."""
-    rows = _rows(positions, response)
-    return [one for one in positions if one.tp in rows and rows[one.tp].error_code == ErrorCode.OFFSET_OUT_OF_RANGE]
-
-
 class _Hidden:
     """Recognizes batches that readers must not see: control batches, and under read_committed aborted transactions.
 
@@ -295,11 +340,11 @@ class _Hidden:
         return aborted or batch.is_control
 
 
-def _no_records_error(one: Position, row: PartitionData | None) -> AioprodError:
+def _no_records_error(one: Position, row: PartitionData | None, peer: str) -> AioprodError:
     if row is None:
-        return ProtocolError("its leader answered at once, and has nothing for it.")
+        return ProtocolError(f"{peer} answered at once, and has nothing for it.")
     up_to = f"to {one.end}" if one.end < ENDLESS else "on"
     return ProtocolError(
-        f"its leader has nothing from offset {one.offset} {up_to}, with a high watermark of {row.high_watermark} "
+        f"{peer} has nothing from offset {one.offset} {up_to}, with a high watermark of {row.high_watermark} "
         f"and a last stable offset of {row.last_stable_offset}."
     )

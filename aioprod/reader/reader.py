@@ -17,9 +17,10 @@ from aioprod.reader.arrow_rows import ARROW_ROWS, ArrowRows, check_arrow, opened
 from aioprod.reader.bounds import Bound, Selection
 from aioprod.reader.config import ReaderConfig
 from aioprod.reader.deserializing import Deserializers
-from aioprod.reader.fetching import FetchedBatch, Fetching, answer_size_max, decompressed, out_of_range
+from aioprod.reader.fetching import FetchedBatch, Fetching, answer_size_max, decompressed
 from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
 from aioprod.reader.position import Position
+from aioprod.reader.read_replicas import ReadReplicas
 from aioprod.types import ConsumedRecord, TopicPartition
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from aioprod.options import DeserializerOption, ReaderOptions
 
 __all__ = ["SLICE_S", "Reader", "read"]
-
-_FIXED: Final = 0
-"""The version of the positions that are read: none is added later."""
 
 _RUN: Final = 1000
 """At most so many records of a list that were decoded together: all of them."""
@@ -71,6 +69,7 @@ class Reader(SessionUser):
         self.config = ReaderConfig.given(config, bootstrap_servers, given)
         self._deserializers = Deserializers(self.config)
         self._session = Session(self.config, "reader", frame_size_max=answer_size_max(self.config))
+        self._replicas = ReadReplicas(self._session.cluster, self.config.metadata_max_age_ms / 1000)
 
     # --- life
 
@@ -210,7 +209,8 @@ class Reader(SessionUser):
     async def _responses(self, positions: Sequence[Position]) -> AsyncGenerator[Iterator[FetchedBatch], None]:
         """The batches of each response; the caller uses them up before it takes the next one."""
         session = self._session
-        fetching = Fetching(self.config)
+        replicas = self._replicas
+        fetching = Fetching(self.config, replicas)
 
         def request(node_id: int, requested: Sequence[Position]) -> FetchRequest:
             cluster = session.client.metadata.cluster
@@ -219,15 +219,23 @@ class Reader(SessionUser):
 
         leaders: LeaderRequests[Position, FetchResponse]
         async with LeaderRequests(
-            session, positions, request, purpose="read", operation="READ", version=lambda: _FIXED
+            session,
+            positions,
+            request,
+            purpose="read",
+            operation="READ",
+            version=lambda: replicas.version,
+            lost=fetching.lost,
+            target=replicas.node,
         ) as leaders:
             while (answered := await leaders.next()) is not None:
-                await self._check_in_range(answered.partitions, answered.response)
-                yield fetching.batches_of(leaders, answered, answered.partitions)
+                found = fetching.accept(leaders, answered)
+                await self._check_in_range(fetching.out_of_range(answered, found))
+                yield fetching.batches_of(leaders, answered, found)
 
-    async def _check_in_range(self, positions: Sequence[Position], response: FetchResponse) -> None:
-        """Raise BrokerError with the range of the log for an OFFSET_OUT_OF_RANGE, which does not contain it."""
-        for one in out_of_range(positions, response):
+    async def _check_in_range(self, positions: Sequence[Position]) -> None:
+        """Raise BrokerError with the range of the log, which does not contain these."""
+        for one in positions:
             first, end = [
                 (await look_up(self._session, {one.tp: timestamp}, self.config.isolation_level))[one.tp]
                 for timestamp in (EARLIEST, LATEST)

@@ -64,6 +64,8 @@ cdef class RecordBatchBuilder:
     cpdef Py_ssize_t append_again(self, RecordCursor cursor) except -1
 
     cpdef copy(self, RecordBatchBuilder other)
+    cpdef void trim(self) except *
+    cpdef void limit_to(self, Py_ssize_t position) except *
     cpdef restamp(self, long long producer_id, int producer_epoch, int base_sequence)
     @cython.locals(
         sealed=bytearray, size=Py_ssize_t, end=Py_ssize_t, start=Py_ssize_t, rest=Py_ssize_t, pos=Py_ssize_t,

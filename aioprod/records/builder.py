@@ -277,8 +277,18 @@ class RecordBatchBuilder:
         self.base_timestamp = other.base_timestamp
         self.max_timestamp = other.max_timestamp
 
+    def limit_to(self, position: int) -> None:
+        """Let the records end at `position` at the latest, or at the end of the buffer if that comes first."""
+        self._limit = min(position, len(self.buffer) - _TAIL)
+
+    def trim(self) -> None:
+        """Return what is left of the buffer: nothing more fits."""
+        self.buffer = memory.shortened(self.buffer, self.position + _TAIL)
+        self._bytes = self.buffer
+        self._limit = self.position
+
     def grow(self, buffer: bytearray) -> bytearray:
-        """Move to a larger buffer and return the old one."""
+        """Move to a larger buffer, which may be filled to its end, and return the old one."""
         old = self.buffer
         assert self._sealed is None
         assert len(buffer) >= self.position + _TAIL

@@ -13,6 +13,7 @@ cdef class RecordCursor:
         p="const unsigned char *", position=Py_ssize_t, byte="long long", second="long long", value="long long"
     )
     cpdef bint next(self)
+    cpdef void follow(self, builder) except *
     cpdef void go_to(self, Py_ssize_t index) except *
 
     @cython.locals(body_size=Py_ssize_t)

@@ -149,6 +149,11 @@ class RecordCursor:
             count -= 1
         return True
 
+    def follow(self, builder: RecordBatchBuilder) -> None:
+        """The builder has taken further records since, perhaps in a larger buffer: walk on to these."""
+        self.buffer = builder.buffer
+        self._limit = builder.position
+
     def go_to(self, index: int) -> None:
         """Step to the record at `index`, which exists and comes after the one on which it stands."""
         self.skip(index - self.index - 1)

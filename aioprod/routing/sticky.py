@@ -24,10 +24,11 @@ _NO_QUEUES: Final[Mapping[int, int]] = MappingProxyType({})
 class StickyChoice:
     """The partition that takes a topic's keyless records now, as Java's built-in partitioner chooses it.
 
-    It changes when `batch_size` bytes went there since it was chosen. The next one is drawn among the partitions that
-    have a leader, or among all if none has. With `adaptive`, each of them has the weight longest queue + 1 - its queue,
-    counted in batches that wait to be sent. Java sums the weights of all partitions up; here one is drawn and kept with
-    a probability of its weight, which has the same distribution and does not depend on how many there are.
+    It changes when `batch_size` bytes went there since it was chosen. The next one is drawn among the partitions whose
+    leader is near (KIP-1123), if none is among those that have a leader, or among all. With `adaptive`, each of them
+    has the weight longest queue + 1 - its queue, counted in batches that wait to be sent. Java sums the weights of all
+    partitions up; here one is drawn and kept with a probability of its weight, which has the same distribution and does
+    not depend on how many there are.
     """
 
     __slots__ = (
@@ -37,6 +38,7 @@ class StickyChoice:
         "_bytes",
         "_candidates",
         "_choices",
+        "_led",
         "_longest",
         "_random",
         "_shortest",
@@ -50,6 +52,7 @@ class StickyChoice:
         self._adaptive = adaptive
         self._candidates: Sequence[int] = ()
         self._available: frozenset[int] = frozenset()
+        self._led: Sequence[int] = ()
         self._bytes = 0
         self._longest = 0
         self._shortest = 0
@@ -58,13 +61,15 @@ class StickyChoice:
         self.partition = -1
         """The current choice; -1 before the partitions are known. Read for each record."""
 
-    def set_partitions(self, count: int, available: Sequence[int]) -> None:
-        """The topic has `count` partitions now, and those in `available` have a leader.
+    def set_partitions(self, count: int, available: Sequence[int], near: Sequence[int] = ()) -> None:
+        """The topic has `count` partitions now; those in `available` have a leader, those in `near` one that is near.
 
-        The current choice stays if it still can be made: one that lost its leader is left while others have one.
+        The current choice stays if it still can be made: one that lost its leader is left while others have one, and
+        one with a distant leader while others have a near one.
         """
-        self._available = frozenset(available)
-        self._candidates = tuple(available) or range(count)
+        self._led = tuple(available)
+        self._candidates = tuple(near) or self._led or range(count)
+        self._available = frozenset(near or available)
         self._choices = 0
         if self.partition not in (self._available or range(count)):
             self.switch()
@@ -75,7 +80,8 @@ class StickyChoice:
         """A batch of the current choice is closed; moves on after `batch_size` bytes.
 
         `queues`: batches that wait, by partition; 0 where it has none. `excluded`: partitions whose broker accepts
-        nothing (`partitioner.availability.timeout.ms`); counts with `adaptive` only, and unless it excludes all.
+        nothing (`partitioner.availability.timeout.ms`); counts with `adaptive` only, and unless it excludes all. If it
+        excludes all that are near, others are chosen from.
         """
         self._bytes += size_bytes
         if self._bytes >= self._batch_size:
@@ -84,7 +90,8 @@ class StickyChoice:
     def switch(self, queues: Mapping[int, int] = _NO_QUEUES, excluded: Callable[[int], bool] | None = None) -> None:
         """Choose again, perhaps the same partition; arguments as in `batch_closed`."""
         self._bytes = 0
-        if len(self._candidates) > 1 and self._adaptive and self._available and (queues or excluded is not None):
+        is_choice = len(self._candidates) > 1 or len(self._led) > 1
+        if is_choice and self._adaptive and self._available and (queues or excluded is not None):
             self.partition = self._weighted(queues, excluded)
         else:
             self.partition = self._any()
@@ -123,6 +130,8 @@ class StickyChoice:
         """Java's way: the running sums of all weights, kept until the next survey."""
         if self._table is None:
             chosen_from = [p for p in self._candidates if excluded is None or not excluded(p)]
+            if not chosen_from:
+                chosen_from = [p for p in self._led if excluded is None or not excluded(p)]
             weights = (max(1, self._longest + 1 - queues.get(partition, 0)) for partition in chosen_from)
             self._table = chosen_from, list(accumulate(weights))
         chosen_from, sums = self._table

@@ -33,6 +33,11 @@ cdef inline bytearray grown(bytearray data, Py_ssize_t size):
     return data
 
 
+cdef inline bytearray shortened(bytearray data, Py_ssize_t size):
+    PyByteArray_Resize(data, size)
+    return data
+
+
 cdef inline bint is_unshared(list buffers, Py_ssize_t index):
     return Py_REFCNT(PyList_GET_ITEM(buffers, index)) == 1
 

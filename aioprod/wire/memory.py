@@ -34,6 +34,7 @@ __all__ = [
     "room",
     "set_field",
     "short_varint",
+    "shortened",
     "span",
     "text",
     "tuple_as",
@@ -62,6 +63,12 @@ def grown(data: bytearray, size: int) -> bytearray:
     longer = bytearray(size)
     longer[: len(data)] = data
     return longer
+
+
+def shortened(data: bytearray, size: int) -> bytearray:
+    """The first `size` bytes of `data`, which has no views: the rest is returned where it is worth it."""
+    del data[size:]
+    return data
 
 
 def is_unshared(buffers: list[bytearray], index: int) -> bool:

@@ -103,15 +103,14 @@ def test_rows(batch: pa.RecordBatch, custom: bool, batch_size: int, room: int, s
         )
         rows.timestamp = 1000
         log: list[object] = []
-        granted = False
         for _ in range(200):
-            whole = rows.append(accumulator, None if topic is None else accumulator.topic(topic, 0.0), 0.0, granted)
+            whole = rows.append(accumulator, None if topic is None else accumulator.topic(topic, 0.0), 0.0)
             log.append((whole, rows.at, rows.accepted, rows.needed, rows.unknown))
             if whole:
                 break
             if rows.unknown is not None:
                 refusals[rows.unknown] = errors.MetadataTimeoutError("unknown")
-            granted = rows.needed > 0
+            accumulator.budget.open_to += rows.needed
         held = [
             [(p.topic.name, p.index, list(b.builder.records())) for b in (*p.queued, p.open) if b is not None]
             for name in ("t", "u")

@@ -87,7 +87,7 @@ class Driver:
             calls, values, keys, headers, 1000, partition, 5
         )
         topic = self.accumulator.topic("t", self.now)
-        whole = part.append(self.accumulator, topic, self.now, False)
+        whole = part.append(self.accumulator, topic, self.now)
         return whole, part.at, part.accepted, part.needed, list(part.places), calls.said
 
     def withdraw(self, number: int) -> object:

@@ -77,7 +77,8 @@ def test_the_sticky_choice(seed: int, adaptive: bool, count: int, steps: list[tu
         chosen = [choice.partition]
         for step, first, second in steps:
             if step == "partitions":
-                choice.set_partitions(first, sorted(index for index in second if index < first))
+                led = sorted(index for index in second if index < first)
+                choice.set_partitions(first, led, led[: first // 3])
             elif step == "closed":
                 choice.batch_closed(first, second)
             elif step == "excluding":

@@ -245,6 +245,33 @@ async def test_the_broker_has_as_many_requests_as_it_may(brokers: FakeCluster) -
             await future
 
 
+async def test_the_round_trip_limits_a_partition(brokers: FakeCluster) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    async with running(brokers, clock=clock, max_in_flight_requests_per_connection=2, batch_size=1000) as producer:
+        await producer.send("t", b"0", partition=0)
+        queue = producer._engine.parts.accumulator.queues[1]
+        queue.round_trip_s = queue.pace_s = 0.0
+        held = brokers.fault(ProduceRequest, hold=True)
+        futures = []
+        for size in (700, 30_000, 100):
+            futures += [producer.submit("t", b"x" * 100) for _ in range(size // 100)]
+            await turns()
+        await held.reached.wait()
+        assert "Limited" not in producer.explain("t", 0), "the round trip is not known"
+        queue.round_trip_s = 0.25
+        check(
+            producer.explain("t", 0),
+            r"2 batches are on the way to broker 1",
+            r"Limited by the round trip: 2 requests of 16.9 kB in 250 ms = 135 kB/s; ",
+            r"batches have grown from 1 kB to 16.9 kB\.",
+        )
+        held.release()
+        for future in futures:
+            await future
+        assert "Limited" not in producer.explain("t", 0)
+
+
 async def test_the_socket_is_full(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:

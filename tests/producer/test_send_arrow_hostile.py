@@ -210,7 +210,7 @@ async def test_the_loop_turns_between_rows_whose_many_headers_are_too_large() ->
     bulk = Bulk("t", asyncio.get_running_loop().create_future())
     rows = BulkColumns(bulk, columns, 0, columns.length, 0, {})
     turns = 1
-    while not rows.append(harness.accumulator, harness.accumulator.topic("t", 0.0), 0.0, False):
+    while not rows.append(harness.accumulator, harness.accumulator.topic("t", 0.0), 0.0):
         assert rows.needed == 0
         turns += 1
     assert turns > 1

@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from aioprod.messages.fetch import AbortedTransaction, FetchableTopicResponse, P
 from aioprod.reader.config import ReaderConfig
 from aioprod.reader.fetching import FetchByName, FetchedBatch, Fetching, decompressed
 from aioprod.reader.position import ENDLESS, Position
+from aioprod.reader.read_replicas import ReadReplicas
 from aioprod.records import Compression, ControlType, decompress
 from aioprod.types import TopicPartition
 from aioprod.wire.schema import ZERO_UUID
@@ -44,12 +45,12 @@ class Leaders(LeaderRequests[Position, FetchResponse]):
     def succeeded(self, one: Position) -> None:
         self.results.append(("succeeded", one.tp.partition))
 
-    def retry_later(self, one: Position, error: AioprodError) -> None:
+    def retry_later(self, one: Position, error: AioprodError, *, refresh: bool = False) -> None:
         self.results.append(("retry", one.tp.partition))
         self.errors.append(error.message)
         one.retry_at = NEXT_TRY
 
-    def rejected(self, one: Position, code: ErrorCode | int) -> None:
+    def rejected(self, one: Position, code: ErrorCode | int, peer: str = "its leader") -> None:
         self.results.append((f"rejected {int(code)}", one.tp.partition))
         one.retry_at = NEXT_TRY
 
@@ -61,7 +62,7 @@ def cluster_with(*, topic_id: UUID = TOPIC_ID, epoch: int = 3) -> Cluster:
 
 
 def fetching(**options: Any) -> Fetching:
-    return Fetching(ReaderConfig.from_options(bootstrap_servers="h:1", **options))
+    return Fetching(ReaderConfig.from_options(bootstrap_servers="h:1", **options), ReadReplicas(cluster_with, 300.0))
 
 
 def position(
@@ -209,6 +210,99 @@ def test_an_early_answer_that_moves_nothing_is_fetched_again_after_a_backoff() -
     held = left_out._replace(sent_at=NEXT_TRY, received_at=NEXT_TRY + HELD_S)
     assert not list(fetching().batches_of(leaders, held, []))
     assert leaders.results[3:] == [("succeeded", 0)]
+
+
+# --- followers
+
+
+FOLLOWER = Node(2, "h", 9093)
+READ_FROM = TopicPartition(TOPIC, 0)
+
+
+class Replicated:
+    """A part whose partition has a follower, and what becomes of one answer."""
+
+    def __init__(self, leader: Node = NODE) -> None:
+        infos = [PartitionInfo(TOPIC, index, leader, (NODE, FOLLOWER), (NODE, FOLLOWER)) for index in (0, 1)]
+        self.cluster = Cluster([NODE, FOLLOWER], infos, topic_ids={TOPIC: TOPIC_ID})
+        self.replicas = ReadReplicas(lambda: self.cluster, 300.0)
+        config = ReaderConfig.from_options(bootstrap_servers="h:1", client_rack="b")
+        self.part = Fetching(config, self.replicas)
+        self.leaders = Leaders()
+        self.positions = [position(end=ENDLESS), position(1, end=ENDLESS)]
+
+    def take(self, response: FetchResponse, node_id: int = 1, took_s: float = 0.0) -> list[bytes | None]:
+        given = Answer(self.positions, response, node_id, 0.0, took_s)
+        return values(list(self.part.batches_of(self.leaders, given, self.positions)))
+
+    @property
+    def read_from(self) -> int | None:
+        node = self.replicas.node(self.cluster, READ_FROM)
+        return None if node is None else node.id
+
+
+def naming(node_id: int) -> PartitionData:
+    found: PartitionData = replace(row(), preferred_read_replica=node_id)
+    return found
+
+
+def test_the_rack_is_in_requests() -> None:
+    bench = Replicated()
+    assert bench.part.request(bench.positions, bench.cluster).rack_id == "b"
+    # After a failure the leader is to have the records itself.
+    bench.positions[1].failures = 1
+    assert bench.part.request(bench.positions, bench.cluster).rack_id == ""
+
+
+def test_a_follower_that_the_leader_names_is_asked_at_once() -> None:
+    bench = Replicated()
+    assert bench.take(answer(naming(2), row(stored_batch([b"a"]), partition=1))) == [b"a"]
+    assert (bench.read_from, bench.leaders.results) == (2, [("succeeded", 1)])
+    # As it names one it does not wait: the other partition need not have records.
+    bench = Replicated()
+    assert bench.take(answer(naming(2), row(partition=1))) == []
+    assert (bench.read_from, bench.leaders.results) == (2, [("succeeded", 1)])
+
+
+@pytest.mark.parametrize(("named", "by"), [(7, 1), (1, 1), (1, 2)])
+def test_a_broker_that_can_not_be_read_from_is_not_asked_without_end(named: int, by: int) -> None:
+    """One that is unknown, the leader itself, and whoever a follower names."""
+    bench = Replicated()
+    bench.take(answer(naming(named), row(partition=1)), node_id=by)
+    assert (bench.read_from, bench.leaders.results[0]) == (1, ("retry", 0))
+    assert bench.leaders.errors == [f"broker {by} names {named}, which is no follower."]
+
+
+@pytest.mark.parametrize("code", [3, 6, 9, 56, 74, 75, 76, 78, 100, -1])
+def test_after_an_error_of_a_follower_the_leader_is_asked(code: int) -> None:
+    bench = Replicated()
+    bench.take(answer(naming(2), row(partition=1)))
+    bench.take(answer(row(error_code=code), row(partition=1)), node_id=2)
+    assert (bench.read_from, bench.leaders.results[1]) == (1, (f"rejected {code}", 0))
+
+
+@pytest.mark.parametrize(
+    "empty", [answer(row(partition=1)), answer(row(), row(partition=1))], ids=["left out", "empty"]
+)
+def test_what_a_follower_does_not_have_is_requested_from_the_leader(empty: FetchResponse) -> None:
+    bench = Replicated()
+    bench.positions[0].end = 1000
+    bench.take(answer(naming(2), row(partition=1)))
+    bench.take(empty, node_id=2, took_s=HELD_S)
+    assert (bench.read_from, bench.leaders.results[1]) == (1, ("retry", 0))
+    assert bench.leaders.errors[0].startswith("broker 2 ")
+
+
+def test_only_the_leader_knows_that_an_offset_does_not_exist() -> None:
+    bench = Replicated()
+    bench.take(answer(naming(2), row(partition=1)))
+    response = answer(row(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), row(partition=1))
+    assert bench.part.out_of_range(Answer(bench.positions, response, 2, 0.0, 0.0), bench.positions) == []
+    bench.take(response, node_id=2)
+    assert (bench.read_from, bench.leaders.results[1]) == (1, ("retry", 0))
+    assert bench.leaders.errors[0] == "broker 2 answered OFFSET_OUT_OF_RANGE."
+    by_leader = Answer(bench.positions, response, 1, 0.0, 0.0)
+    assert bench.part.out_of_range(by_leader, bench.positions) == bench.positions[:1]
 
 
 def test_a_truncated_batch_is_fetched_again() -> None:

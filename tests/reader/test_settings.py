@@ -27,7 +27,7 @@ def test_a_limit_of_zero_is_an_error(name: str) -> None:
         ReaderConfig.from_options(bootstrap_servers="h:1", **{name: 0})
 
 
-def test_a_rack_is_an_error_without_reads_from_followers() -> None:
-    assert SessionConfig.from_options(bootstrap_servers="h:1", client_rack="b").client_rack == "b"
-    with pytest.raises(ConfigError, match="followers"):
-        ReaderConfig.from_options(bootstrap_servers="h:1", client_rack="b")
+@pytest.mark.parametrize("kind", [SessionConfig, ReaderConfig])
+def test_the_rack(kind: type[SessionConfig]) -> None:
+    assert kind.from_options(bootstrap_servers="h:1").client_rack == ""
+    assert kind.from_options(bootstrap_servers="h:1", client_rack=" b ").client_rack == "b"

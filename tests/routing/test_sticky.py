@@ -182,3 +182,45 @@ def test_new_metadata_keeps_a_choice_that_can_still_be_made() -> None:
     assert choice.partition == 1
     choice.set_partitions(1, ())
     assert choice.partition == 0
+
+
+# --- near leaders
+
+
+def near(*partitions: int, adaptive: bool = True) -> StickyChoice:
+    """Partitions 0 to 4 have a leader, and 5 has none."""
+    choice = StickyChoice(Random(0), batch_size=BATCH_SIZE, adaptive=adaptive)
+    choice.set_partitions(6, range(5), partitions)
+    return choice
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_near_leaders_get_all(adaptive: bool) -> None:
+    assert_drawn_by({1: 1, 3: 1}, draws(near(1, 3, adaptive=adaptive), 2000, {}))
+    assert draws(near(2, adaptive=adaptive), 10, {2: 9}) == {2: 10}
+    assert_drawn_by(dict.fromkeys(range(5), 1), draws(near(adaptive=adaptive), 2000, {}))
+
+
+def test_near_leaders_are_drawn_by_their_queues() -> None:
+    queues = {0: 100, 1: 3, 3: 1}
+    assert_drawn_by(java_weights((1, 3, 4), queues), draws(near(1, 3, 4), 6000, queues))
+
+
+def test_near_leaders_that_are_all_excluded_are_left() -> None:
+    assert_drawn_by({3: 1}, draws(near(1, 3), 100, {}, {1}.__contains__))
+    assert_drawn_by({0: 1, 2: 1, 4: 1}, draws(near(1, 3), 3000, {}, {1, 3}.__contains__))
+    assert_drawn_by({0: 1, 2: 1, 3: 1, 4: 1}, draws(near(1), 3000, {}, {1}.__contains__))
+    assert_drawn_by({1: 1, 3: 1}, draws(near(1, 3), 300, {}, lambda partition: True))
+
+
+def test_a_choice_moves_when_a_near_leader_comes_and_stays_when_it_goes() -> None:
+    choice = sticky(5, (4,))
+    assert choice.partition == 4
+    choice.set_partitions(5, range(5), (2,))
+    assert choice.partition == 2
+    choice.set_partitions(5, range(5), (1, 2))
+    assert choice.partition == 2
+    choice.set_partitions(5, range(5))
+    assert choice.partition == 2
+    choice.set_partitions(5, range(5), (0,))
+    assert choice.partition == 0

@@ -44,6 +44,8 @@ class MemberPlan:
     """Whether letters are."""
     metadata_max: int
     """The characters of metadata that the brokers take with an offset."""
+    racks: tuple[str, ...]
+    """Of the brokers; all members are in the first one, and read from followers there."""
 
     @staticmethod
     def draw(seed: int) -> MemberPlan:
@@ -67,4 +69,5 @@ class MemberPlan:
             poison=random.choice([0.0, 0.02, 0.1]),
             is_transactional=random.random() < 0.5,
             metadata_max=random.choice([4096, 4096, 60, 40, 0]),
+            racks=random.choice([(), ("a", "b", "c"), ("a", "a", "b")]),
         )

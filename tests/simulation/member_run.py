@@ -82,7 +82,7 @@ def _name(random: Random) -> uuid.UUID:
 
 
 async def _run(plan: MemberPlan, loop: SimulatedLoop, result: Result) -> None:
-    async with FakeCluster(3, seed=plan.seed) as cluster:
+    async with FakeCluster(3, seed=plan.seed, racks=plan.racks) as cluster:
         settings = cluster.state.groups.settings
         settings.session_timeout_s, settings.heartbeat_interval_s = 6.0, 0.5
         cluster.state.offset_metadata_max_bytes = plan.metadata_max
@@ -193,6 +193,7 @@ class Worker:
             auto_commit_interval_ms=plan.interval_ms,
             max_poll_interval_ms=20_000,
             default_api_timeout_ms=10_000,
+            client_rack=plan.racks[0] if plan.racks else "",
             **plan.protocol,
         )
         options: dict[str, Any] = {"transactional_id": f"letters {slot}"} if plan.is_transactional else {}

@@ -84,9 +84,27 @@ _ALL = (
     Mutation(
         "sequence numbers are given when a batch is full",
         "aioprod.producer.batching.accumulator",
-        "        partition.close_batch()\n        if self.compress",
-        "        partition.close_batch()\n        if self.sequences is not None and batch is not None:\n"
-        "            self.sequences.stamp(partition, batch)\n        if self.compress",
+        "        batch.partition.close_batch()\n        if self.compress",
+        "        batch.partition.close_batch()\n        if self.sequences is not None:\n"
+        "            self.sequences.stamp(batch.partition, batch)\n        if self.compress",
+    ),
+    Mutation(
+        "a batch grows after it was sent",
+        "aioprod.producer.batching.partition",
+        "            batch.state = QUEUED\n            self.open = None\n",
+        "            batch.state = QUEUED\n",
+    ),
+    Mutation(
+        "a batch is closed twice",
+        "aioprod.producer.batching.accumulator",
+        "        batch.partition.close_batch()\n        if self.compress",
+        "        batch.partition.close_batch()\n        batch.partition.queued.append(batch)\n        if self.compress",
+    ),
+    Mutation(
+        "a batch that grows forgets its limit",
+        "aioprod.producer.batching.growth",
+        "if batch.builder.position + bound > PREFIX + size_max:",
+        "if False:",
     ),
     Mutation(
         "a retry gets a new sequence number",

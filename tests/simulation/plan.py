@@ -103,7 +103,7 @@ class Plan:
             inline_size=pick([0, 200, 1_000_000]),
             network={
                 "latency_min_s": 0.0,
-                "latency_max_s": pick([0.0001, 0.001, 0.02, 0.2]),
+                "latency_max_s": pick([0.0001, 0.001, 0.02, 0.25]),
                 "segment_max": pick([7, 100, 1500, 65_536, 65_536, 65_536]),
                 "window": pick([500, 5000, 262_144]),
             },
@@ -222,6 +222,7 @@ def _options(random: Random) -> dict[str, Any]:
         "linger_ms": linger_ms,
         "adaptive_linger": random.random() < 0.5,
         "batch_size": min(pick([0, 150, 400, 2000, 16_384]), buffer_memory),
+        "batch_size_max": pick([0, 1000, 5000, 1_048_576]),
         "buffer_memory": buffer_memory,
         "compression_type": pick(["none", "none", "lz4", "zstd", "gzip", "snappy"]),
         "request_timeout_ms": request_timeout_ms,
@@ -239,4 +240,6 @@ def _options(random: Random) -> dict[str, Any]:
     if random.random() < 0.2:
         options["max_request_size"] = min(pick([5_000, 20_000]), buffer_memory)
         options["batch_size"] = min(options["batch_size"], options["max_request_size"])
+        options["batch_size_max"] = min(options["batch_size_max"], options["max_request_size"])
+    options["batch_size_max"] = max(options["batch_size"], options["batch_size_max"])
     return options

@@ -13,7 +13,7 @@ import logging
 import math
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Self
@@ -23,7 +23,7 @@ from aioprod import Producer
 from aioprod.errors import ErrorCode, UnknownOutcomeError
 from aioprod.messages import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from aioprod.producer.transactions.states import TransactionState
-from aioprod.records.layout import PRODUCER_EPOCH, RECORD_COUNT
+from aioprod.records.layout import HEADER, PRODUCER_EPOCH, RECORD_COUNT
 from aioprod.records.parser import parse_batches
 from aioprod.testing.fake import FakeCluster
 from aioprod.testing.fake.handlers.table import HANDLERS
@@ -330,6 +330,7 @@ class Run:
         if cluster.errors:
             problems.append(f"The fake broker: {cluster.errors}")
         problems += check(self.plan, self.ledger, self._evidence(producer, gremlin))
+        problems += _too_large(cluster, self.plan.options["batch_size_max"])
         for entry in self.ledger.entries:
             self.result.outcomes[entry.outcome] += 1
 
@@ -347,6 +348,16 @@ class Run:
         if self.producer is not None:
             lines.append(f"  {self.producer.buffered}")
         return "\n".join(lines)
+
+
+def _too_large(cluster: FakeCluster, size_max: int) -> Iterable[str]:
+    """Batches of several records that are larger than they may grow."""
+    for topic in cluster.topics.values():
+        for partition in topic.partitions:
+            for stored in partition.log:
+                batch = stored.batch
+                if batch.count > 1 and batch.size > max(size_max, HEADER):
+                    yield f"A batch of {batch.count} records has {batch.size} bytes, more than {size_max}."
 
 
 class _LoggedErrors(logging.Handler, contextlib.AbstractContextManager[Any]):

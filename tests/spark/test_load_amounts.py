@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from aioprod._words import bytes_of
 from aioprod.errors import ConfigError
-from aioprod.spark.loading.amounts import bytes_s, shown
+from aioprod.spark.loading.amounts import bytes_s
 
 
 @pytest.mark.parametrize(
@@ -51,4 +52,4 @@ def test_a_rate(given: object, expected: object) -> None:
     [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_234_000, "1.23 MB"), (5e10, "50 GB"), (2e15, "2e+03 TB")],
 )
 def test_a_size(size: float, text: str) -> None:
-    assert shown(size) == text
+    assert bytes_of(size) == text

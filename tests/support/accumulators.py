@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 
 from aioprod.errors import AioprodError
-from aioprod.producer.batching.accumulator import Accumulator, AccumulatorSettings
+from aioprod.producer.batching.accumulator import Accumulator
+from aioprod.producer.batching.accumulator_settings import AccumulatorSettings
 from aioprod.producer.batching.batch import Batch, ParkedRecord
 from aioprod.producer.batching.batch_events import BatchEvents
 from aioprod.producer.batching.drain import drain
@@ -31,6 +32,7 @@ class Harness(BatchEvents):
         self,
         *,
         batch_size: int = 1000,
+        batch_size_max: int = 0,
         buffer_memory: int = 100_000,
         max_request_size: int = 10_000,
         linger_s: float = 0.005,
@@ -39,6 +41,7 @@ class Harness(BatchEvents):
         ignore_keys: bool = False,
         availability_timeout_s: float = 0.0,
         sequences: Sequences | None = None,
+        compress: Callable[[Batch], object] | None = None,
     ) -> None:
         self.woken: list[BrokerQueue] = []
         self.due: list[float] = []
@@ -46,8 +49,10 @@ class Harness(BatchEvents):
         self.metadata = new_metadata()
         settings = AccumulatorSettings(
             batch_size=batch_size,
+            batch_size_max=batch_size_max,
             buffer_memory=buffer_memory,
             max_request_size=max_request_size,
+            metadata_max_age_s=300.0,
             linger_s=linger_s,
             delivery_timeout_s=120.0,
             max_block_s=60.0,
@@ -63,6 +68,7 @@ class Harness(BatchEvents):
             due=self.due.append,
             partitioner=partitioner,
             sequences=sequences,
+            compress=compress,
         )
 
     def drain_soon(self, queue: BrokerQueue) -> None:

@@ -17,7 +17,9 @@ from tests.support.sessions import FAST
 
 
 @asynccontextmanager
-async def running_fetcher(brokers: FakeCluster, **options: Any) -> AsyncIterator[Fetcher]:
+async def running_fetcher(
+    brokers: FakeCluster, *, clock: Callable[[], float] | None = None, **options: Any
+) -> AsyncIterator[Fetcher]:
     """A fetcher with its own session, both closed at the end of the block."""
     options = {
         "auto_offset_reset": "earliest",
@@ -28,6 +30,7 @@ async def running_fetcher(brokers: FakeCluster, **options: Any) -> AsyncIterator
     }
     config = MemberConfig.from_options(**options)
     session = Session(config, "member", frame_size_max=answer_size_max(config))
+    session.clock = clock or session.clock
     fetcher = Fetcher(session, config)
     await session.start()
     try:

@@ -19,6 +19,15 @@ from tests.support.maven_repository import MavenRepository
 PLAN = Plan({1: Ports(1001, 1002, 1003)}, {1: 1001}, {"broker.rack": "a"}, cluster_id="cluster")
 
 
+def test_racks() -> None:
+    """Each node has its own, and one without a rack names no followers."""
+    ports = dict.fromkeys((1, 2, 3), Ports(1001, 1002, 1003))
+    plan = Plan(ports, dict.fromkeys(ports, 1001), {}, racks=("a", None, "b"))
+    settings = [plan.node_properties(node_id, "/data") for node_id in ports]
+    assert [one.get("broker.rack") for one in settings] == ["a", None, "b"]
+    assert ["replica.selector.class" in one for one in settings] == [True, False, True]
+
+
 class Engine:
     """What a Docker engine knows: images and containers by name."""
 

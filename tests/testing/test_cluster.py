@@ -153,6 +153,11 @@ async def test_a_cluster_without_brokers() -> None:
         await KafkaCluster.start(0)
 
 
+async def test_racks_of_another_number_of_brokers() -> None:
+    with pytest.raises(ConfigError, match="give the rack of each of the 2 brokers"):
+        await KafkaCluster.start(2, racks=["a"])
+
+
 @asynccontextmanager
 async def given_cluster(monkeypatch: pytest.MonkeyPatch, brokers: int = 1) -> AsyncIterator[KafkaCluster]:
     """A cluster that AIOPROD_KAFKA names."""
@@ -181,6 +186,8 @@ async def test_an_external_cluster_that_does_not_fit(local_kafka: Path, monkeypa
             await KafkaCluster.start(3)
         with pytest.raises(KafkaUnavailableError, match="1 proxied brokers were requested"):
             await KafkaCluster.start(1, proxied=True)
+        with pytest.raises(KafkaUnavailableError, match="was not started with `racks`"):
+            await KafkaCluster.start(1, racks=["a"])
     with pytest.raises(KafkaUnavailableError, match=f"No broker answers at {given.bootstrap_servers}"):
         await KafkaCluster.start()
 

@@ -2,6 +2,7 @@ cimport cython
 
 from aioprod.producer.batching.batch cimport Batch, ParkedRecord
 from aioprod.producer.batching.buffer_memory cimport BufferPool, MemoryBudget
+from aioprod.producer.batching.growth cimport BatchGrowth
 from aioprod.producer.batching.partition_choice cimport PartitionChoice
 from aioprod.producer.batching.partition cimport BrokerQueue, Partition, Topic
 from aioprod.producer.batching.sequences cimport Sequences
@@ -9,8 +10,8 @@ from aioprod.records.builder cimport RecordBatchBuilder
 from aioprod.records.bounds cimport record_size_bound
 
 
-cdef Py_ssize_t LOOSE_OVERHEAD, _SMALLEST_RECORD
-cdef double _TOUCH_S
+cdef Py_ssize_t LOOSE_OVERHEAD, SMALLEST_RECORD
+cdef double _OPEN_SHARE, _TOUCH_S
 
 
 @cython.final
@@ -22,14 +23,15 @@ cdef class Accumulator:
     cdef readonly MemoryBudget budget
     cdef readonly BufferPool pool
     cdef readonly PartitionChoice choice
+    cdef readonly BatchGrowth growth
     cdef readonly dict topics, parked_topics, queues
     cdef readonly list delayed
     cdef public long long serial
     cdef readonly bint fitting_is_enough
     cdef readonly double linger_s
-    cdef double _newest_deadline
+    cdef double _newest_deadline, _open_s
     cdef bint _is_ordered
-    cdef Py_ssize_t _full_position, _bound_max
+    cdef Py_ssize_t _bound_max
     cdef object _events, _due, _random
     cdef str _last_name
     cdef Topic _last_topic
@@ -42,7 +44,7 @@ cdef class Accumulator:
     @cython.locals(topic=Topic)
     cpdef Topic topic(self, name, double now)
     cpdef void check_size(self, Topic topic, Py_ssize_t bound) except *
-    @cython.locals(choice=PartitionChoice, is_sticky=bint, index=int, chosen=Partition, batch=Batch, size=Py_ssize_t)
+    @cython.locals(choice=PartitionChoice, is_sticky=bint, index=int, chosen=Partition, batch=Batch, size=Py_ssize_t, is_open=bint)
     cpdef Batch put(
         self, Topic topic, bytes key, bytes value, bytes headers, int partition, long long timestamp, double now,
         Py_ssize_t bound,
@@ -61,10 +63,10 @@ cdef class Accumulator:
     cpdef int count(self, Batch batch, Py_ssize_t records, Py_ssize_t size, double now) except -1
     @cython.locals(builder=RecordBatchBuilder, batch=Batch, topic=Topic)
     cdef Batch _open(self, Partition partition, Py_ssize_t bound, double now)
-    @cython.locals(buffer=bytearray)
-    cdef bint _grow(self, Batch batch, Py_ssize_t bound) except -1
+    @cython.locals(partition=Partition, units=int)
+    cpdef void full(self, Batch batch, Py_ssize_t bound, double now) except *
     cpdef void end_linger(self, Partition partition, double now) except *
-    @cython.locals(batch=Batch, topic=Topic, timeout_s=double)
-    cpdef void close_batch(self, Partition partition, Py_ssize_t size, double now) except *
+    cpdef void close_batch(self, Batch batch, double now) except *
+    cdef void _close(self, Batch batch, Py_ssize_t size, double now) except *
     @cython.locals(newest=double)
     cpdef void track(self, Batch batch) except *

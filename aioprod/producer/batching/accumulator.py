@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from aioprod._user_code import raise_later
 from aioprod.cluster import Metadata
 from aioprod.cluster.names import topic_name_error
 from aioprod.errors import InvalidTopicError
+from aioprod.producer.batching.accumulator_settings import AccumulatorSettings
 from aioprod.producer.batching.batch import Batch, ParkedRecord
 from aioprod.producer.batching.batch_events import BatchEvents
 from aioprod.producer.batching.buffer_memory import BufferPool, MemoryBudget, buffer_full, record_too_large
+from aioprod.producer.batching.growth import SMALLEST_RECORD, BatchGrowth
 from aioprod.producer.batching.partition import BrokerQueue, Partition, Topic
 from aioprod.producer.batching.partition_choice import PartitionChoice
 from aioprod.producer.batching.sequences import Sequences
@@ -30,28 +32,13 @@ from aioprod.routing.sticky import StickyChoice
 from aioprod.types import TopicPartition
 from aioprod.wire.buffer import Buffer
 
-__all__ = ["Accumulator", "AccumulatorSettings"]
+__all__ = ["Accumulator"]
 
-_SMALLEST_RECORD: Final = 7
-"""A batch with less room than this takes no further record."""
+_OPEN_SHARE: Final = 0.1
+"""An open batch takes records for this share of `delivery.timeout.ms`, or for `linger.ms` if that is longer."""
 
 _TOUCH_S: Final = 1.0
 """How often a topic in use is marked as such in the metadata, which forgets unused ones after minutes."""
-
-
-class AccumulatorSettings(NamedTuple):
-    """What the accumulator needs of the configuration: sizes in bytes, times in seconds."""
-
-    batch_size: int
-    buffer_memory: int
-    max_request_size: int
-    linger_s: float
-    delivery_timeout_s: float
-    max_block_s: float
-    partition_in_flight_max: int
-    ignore_keys: bool = False
-    adaptive_partitioning: bool = True
-    availability_timeout_s: float = 0.0
 
 
 class Accumulator:
@@ -88,7 +75,9 @@ class Accumulator:
         self.delayed: list[tuple[float, int, Partition]] = []
         """The partitions that back off: a heap by the end of the backoff."""
         self.serial = 0
-        self._full_position = self.pool.full_size - 1
+        self.growth = BatchGrowth(settings, self.pool, compresses=compress is not None)
+        self._open_s = max(settings.linger_s, settings.delivery_timeout_s * _OPEN_SHARE)
+        """How long a batch takes records at most: the last one shares the deadline of the first."""
         self._bound_max = min(settings.max_request_size - HEADER, settings.buffer_memory)
         self.fitting_is_enough = self.pool.full_size <= self._bound_max
         """What fits into a batch of the full size is never too large for a request: no record has to be checked."""
@@ -96,8 +85,7 @@ class Accumulator:
             partitioner,
             metadata=metadata,
             ignore_keys=settings.ignore_keys,
-            full_position=self._full_position,
-            end_linger=self.end_linger,
+            full=self.full,
             raised=events.partitioner_raised,
         )
         self._events = events
@@ -206,7 +194,8 @@ class Accumulator:
         chosen = topic.partitions[index]
         batch = chosen.open
         # Most records fit into the open batch, and `place` takes as many instructions to call as to encode them.
-        size = 0 if batch is None else batch.builder.append(timestamp, key, value, headers)
+        is_open = batch is not None and now <= batch.open_until
+        size = batch.builder.append(timestamp, key, value, headers) if batch is not None and is_open else 0
         if batch is not None and size:
             self.count(batch, 1, size, now)
             return batch
@@ -251,6 +240,9 @@ class Accumulator:
         while True:
             chosen = topic.partitions[topic.sticky.partition if index < 0 else index]
             batch = chosen.open
+            if batch is not None and now > batch.open_until:
+                self.end_linger(chosen, now)
+                continue
             if batch is None:
                 batch = self._open(chosen, bound, now)
             builder = batch.builder
@@ -268,9 +260,8 @@ class Accumulator:
             )
             if size:
                 break
-            if not self._grow(batch, bound):
-                self.close_batch(chosen, self.settings.batch_size, now)
-                chosen.enlist(now, self.linger_s)
+            if not self.growth.fill_buffer(batch, bound):
+                self.full(batch, bound, now)
         self.count(batch, 1, size, now)
         return batch
 
@@ -296,10 +287,9 @@ class Accumulator:
         batch.record_bytes += size
         self.budget.take(size, records)
         self.serial += records
-        if batch.builder.position + _SMALLEST_RECORD > self._full_position:
+        if batch.builder.position + SMALLEST_RECORD > batch.full_position:
             try:
-                self.close_batch(batch.partition, self.settings.batch_size, now)
-                batch.partition.enlist(now, self.linger_s)
+                self.full(batch, SMALLEST_RECORD, now)
             except BaseException as error:
                 raise_later(error)
                 self._due(now)
@@ -307,8 +297,10 @@ class Accumulator:
     # --- batches
 
     def _open(self, partition: Partition, bound: int, now: float) -> Batch:
-        builder = RecordBatchBuilder(self.pool.acquire(bound))
+        builder = RecordBatchBuilder(self.growth.buffer(partition, bound))
         batch = Batch(partition, builder, self.serial, now, now + self.settings.delivery_timeout_s)
+        batch.open_until = now + self._open_s
+        self.growth.begin(batch, bound, now)
         partition.topic.count_queued(partition.index, 1)
         partition.open = batch
         try:
@@ -323,36 +315,41 @@ class Accumulator:
         except BaseException:
             # The stack or the memory is used up: no batch without records may stay behind.
             partition.dequeue(batch)
+            self.growth.closed(batch)
             batch.state = COMPLETED
             self.incomplete.pop(batch, None)
             raise
         return batch
 
-    def _grow(self, batch: Batch, bound: int) -> bool:
-        builder = batch.builder
-        buffer = self.pool.larger(builder.buffer, builder.size - HEADER + bound)
-        if buffer is None:
-            return False
-        self.pool.release(builder.grow(buffer))
-        return True
+    def full(self, batch: Batch, bound: int, now: float) -> None:
+        """An open batch has no room for a record of `bound` bytes: make some while it is held up, or close it."""
+        partition = batch.partition
+        if not self.growth.may_grow(batch, bound, now):
+            self._close(batch, self.settings.batch_size, now)
+            partition.enlist(now, self.linger_s)
+            return
+        units = self.growth.extend(batch, bound, now)
+        partition.topic.count_queued(partition.index, units)
+        partition.end_turn(units * self.settings.batch_size, self.settings.availability_timeout_s, now)
+        if batch.units > 1:
+            partition.enlist(now, self.linger_s)
 
     def end_linger(self, partition: Partition, now: float) -> None:
         """Let the open batch, if there is one, leave without lingering."""
         if partition.open is not None:
-            self.close_batch(partition, partition.open.builder.size, now)
+            self.close_batch(partition.open, now)
             partition.enlist(now, self.linger_s)
 
-    def close_batch(self, partition: Partition, size: int, now: float) -> None:
-        """The open batch takes no more records; `size` bytes count towards the turn of the sticky choice."""
-        batch = partition.open
-        partition.close_batch()
-        if self.compress is not None and batch is not None:
+    def close_batch(self, batch: Batch, now: float) -> None:
+        """An open batch takes no more records, although it may not be full."""
+        self._close(batch, batch.builder.size - (batch.units - 1) * self.settings.batch_size, now)
+
+    def _close(self, batch: Batch, size: int, now: float) -> None:
+        self.growth.closed(batch)
+        batch.partition.close_batch()
+        if self.compress is not None:
             self.compress(batch)
-        topic = partition.topic
-        if topic.sticky.partition == partition.index:
-            timeout_s = self.settings.availability_timeout_s
-            excluded = topic.stalled(now, timeout_s) if timeout_s > 0.0 else None
-            topic.sticky.batch_closed(size, topic.queue_lengths, excluded)
+        batch.partition.end_turn(size, self.settings.availability_timeout_s, now)
 
     def track(self, batch: Batch) -> None:
         """A batch is without outcome from now on; it may be older than others that are."""
@@ -391,7 +388,9 @@ class Accumulator:
             topic.partitions.append(Partition(topic, index, self.settings.partition_in_flight_max))
         topic.count = len(infos)
         available = [info.partition for info in infos if info.leader is not None]
-        topic.sticky.set_partitions(topic.count, available)
+        rack = self.settings.near_rack
+        near = [info.partition for info in infos if rack and info.leader is not None and info.leader.rack == rack]
+        topic.sticky.set_partitions(topic.count, available, near)
         for partition in topic.partitions[topic.count :]:
             self._follow(partition, None, -1, now)
         for info in infos:

@@ -28,10 +28,12 @@ cdef class Batch:
     cdef public RecordBatchBuilder builder
     cdef public list waiters, barriers
     cdef public set withdrawn
-    cdef public dict places
-    cdef public object topic_id, broker, code, cause
+    cdef public object places, topic_id, broker, code, cause
     cdef public long long serial, records, record_bytes, producer_id, base_sequence
-    cdef public double created, deadline
+    cdef public double created, deadline, open_until
+    cdef public Py_ssize_t full_position
+    cdef public int units
+    cdef public bint is_largest
     cdef public int state, attempts, epoch
     cdef public bint maybe_stored, sealed, stamped, compressing, on_wire, unanswered, retrying, released, was_redirected
 

@@ -51,6 +51,31 @@ class FlushBarrier:
             self.done()
 
 
+class _Places:
+    """Where the records of one batch lie: index and encoded size by waiter.
+
+    Each record is read once, as often many are withdrawn at once, and while the batch still grows.
+    """
+
+    __slots__ = ("_cursor", "_entries", "_table")
+
+    def __init__(self, batch: Batch) -> None:
+        self._cursor = RecordCursor(batch.builder)
+        self._entries = 0
+        """How many of the batch's waiters were read."""
+        self._table: dict[int, tuple[int, int]] = {}
+
+    def find(self, batch: Batch, waiter: object) -> tuple[int, int]:
+        """Where the record that `waiter` waits for is, (-1, 0) when it is not in the batch."""
+        if id(waiter) not in self._table:
+            self._cursor.follow(batch.builder)
+            for entry in batch.waiters[self._entries :]:
+                self._cursor.skip(entry.count if type(entry) is Run else 1)
+                self._table[id(entry)] = (self._cursor.index, self._cursor.end - self._cursor.start)
+            self._entries = len(batch.waiters)
+        return self._table.get(id(waiter), (-1, 0))
+
+
 class Batch:
     """Encoded records, their waiters, and what happened to them so far. Times are monotonic seconds."""
 
@@ -66,8 +91,11 @@ class Batch:
         "created",
         "deadline",
         "epoch",
+        "full_position",
+        "is_largest",
         "maybe_stored",
         "on_wire",
+        "open_until",
         "partition",
         "places",
         "producer_id",
@@ -81,6 +109,7 @@ class Batch:
         "state",
         "topic_id",
         "unanswered",
+        "units",
         "waiters",
         "was_redirected",
         "withdrawn",
@@ -93,6 +122,14 @@ class Batch:
         """Grows with each record that the producer accepts, so that it is the order of batches."""
         self.created = now
         self.deadline = deadline
+        self.open_until = deadline
+        """While it is open, it takes no record that comes later: all records share the deadline."""
+        self.full_position = 0
+        """While it is open: where its builder is full, and the batch leaves or grows by another unit."""
+        self.is_largest = False
+        """While it is open: its buffer is one of the largest, most of which may be unused."""
+        self.units = 1
+        """How many batches of `batch.size` it counts for in loads and sticky turns: more than one, and it has grown."""
         self.topic_id = partition.topic.topic_id
         self.state = OPEN
         self.waiters: list[Any] = []
@@ -102,8 +139,8 @@ class Batch:
         """
         self.withdrawn: set[int] | None = None
         """The indexes of records that were taken back, and are still encoded."""
-        self.places: dict[int, tuple[int, int]] | None = None
-        """Where the record of a waiter is, see `_place_of`."""
+        self.places: _Places | None = None
+        """Where its records are, once one was withdrawn."""
         self.records = 0
         """Records that will be sent: those appended less those withdrawn."""
         self.record_bytes = 0
@@ -141,7 +178,9 @@ class Batch:
         """Take one record out before it is sent; the bytes it gives back, 0 when it is too late."""
         if self.state >= IN_FLIGHT or self.attempts:
             return 0
-        index, size = self._place_of(waiter)
+        if self.places is None:
+            self.places = _Places(self)
+        index, size = self.places.find(self, waiter)
         if index < 0 or (self.withdrawn is not None and index in self.withdrawn):
             return 0
         if self.withdrawn is None:
@@ -150,19 +189,6 @@ class Batch:
         self.records -= 1
         self.record_bytes -= size
         return size
-
-    def _place_of(self, waiter: object) -> tuple[int, int]:
-        """Index and encoded size of the record that `waiter` waits for, (-1, 0) when it is not here.
-
-        Looked up in a table that the first call builds: often many records are withdrawn at once.
-        """
-        if self.places is None or (id(waiter) not in self.places and len(self.places) < len(self.waiters)):
-            self.places = {}
-            cursor = RecordCursor(self.builder)
-            for entry in self.waiters:
-                cursor.skip(entry.count if type(entry) is Run else 1)
-                self.places[id(entry)] = (cursor.index, cursor.end - cursor.start)
-        return self.places.get(id(waiter), (-1, 0))
 
     def compact(self, buffer: bytearray) -> bytearray:
         """Encode what is left after withdrawals into `buffer`; returns the old buffer."""

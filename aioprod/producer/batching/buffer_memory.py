@@ -102,6 +102,11 @@ class MemoryBudget:
             self.waiting.remove(reservation)
         self._reopen()
 
+    def begin_turn(self, reservation: Reservation) -> None:
+        """Return granted bytes, and let their owner take all that is free, until `grant` is called."""
+        self.end(reservation)
+        self.open_to = self.limit - self.reserved
+
     def dissolve(self) -> list[Reservation]:
         """Empty the queue and return its reservations, none of which is granted."""
         waiting = list(self.waiting)

@@ -30,13 +30,13 @@ cdef class BulkColumns:
     cdef RowTopics _topics
     cdef bytearray _scratch
 
-    cpdef bint append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
+    cpdef bint append(self, Accumulator accumulator, Topic topic, double now) except -1
     @cython.locals(
         stop=Py_ssize_t, row=Py_ssize_t, places="int[::1]", numbers="int[::1]", value=BytesColumn, key=BytesColumn,
         choice=PartitionChoice, key_size=Py_ssize_t, headers_size=Py_ssize_t, timestamp="long long", bound=Py_ssize_t, index=int, batch=Batch,
         in_runs=bint,
     )
-    cdef bint _append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
+    cdef bint _append(self, Accumulator accumulator, Topic topic, double now) except -1
     @cython.locals(
         partition=Partition, batch=Batch, builder=RecordBatchBuilder, start=Py_ssize_t, budget=MemoryBudget,
         end=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t, value=BytesColumn, timestamp="long long", row=Py_ssize_t,

@@ -122,17 +122,21 @@ class BulkColumns:
         """The room in bytes that the next row did not find."""
 
     @property
+    def left(self) -> int:
+        """How many rows have not been dealt with."""
+        return self._stop - self.at
+
+    @property
     def unknown(self) -> str | None:
         """The topic that the next row waits for, if for any."""
         return None if self._topics is None else self._topics.unknown
 
-    def append(self, accumulator: Accumulator, topic: Topic | None, now: float, granted: bool) -> bool:
+    def append(self, accumulator: Accumulator, topic: Topic | None, now: float) -> bool:
         """Append what is left, up to `BYTES_PER_TURN`; False when there is more.
 
         Then `needed` or `unknown` say what the next record waits for, if for anything. A record that can't be accepted
         goes to the call's failures. `topic` is that of all rows, and known; None where
-        they have a column of topics. `granted`: the room of the next record was reserved. `now` is in monotonic
-        seconds.
+        they have a column of topics. `now` is in monotonic seconds.
         """
         self.needed = 0
         self._left = BYTES_PER_TURN
@@ -140,16 +144,15 @@ class BulkColumns:
             self._topics.begin_turn()
         while self.at < self._stop:
             try:
-                return self._append(accumulator, topic, now, granted)
+                return self._append(accumulator, topic, now)
             except AioprodError as error:
                 # The frames in a traceback would take more memory than the rows.
                 self.bulk.invalid(self._first + self.at - self._start, error.with_traceback(None))
                 self.at += 1
                 self._left -= _SLOW_ROW_COST
-                granted = False
         return True
 
-    def _append(self, accumulator: Accumulator, topic: Topic | None, now: float, granted: bool) -> bool:
+    def _append(self, accumulator: Accumulator, topic: Topic | None, now: float) -> bool:
         stop = self._stop
         places = self.places
         numbers = self.numbers
@@ -164,7 +167,7 @@ class BulkColumns:
         while self.at < stop:
             if self._left <= 0:
                 return False
-            if in_runs and not granted and topic is not None and self._append_run(accumulator, topic, now):
+            if in_runs and topic is not None and self._append_run(accumulator, topic, now):
                 continue
             row = self.at
             if self._topics is not None:
@@ -182,10 +185,9 @@ class BulkColumns:
                 headers_size = self._put_headers(accumulator, topic, row)
             bound = size_bound(key_size, value.size, headers_size)
             accumulator.check_size(topic, bound)
-            if not granted and not accumulator.budget.fits(bound):
+            if not accumulator.budget.fits(bound):
                 self.needed = bound
                 return False
-            granted = False
             self._left -= bound + _ROW_COST
             index = -1
             if self._partition is not None and self._partition.find(row):
@@ -227,7 +229,7 @@ class BulkColumns:
             return self._append_keyed_run(accumulator, topic, now)
         partition = topic.partitions[topic.sticky.partition]
         batch = partition.open
-        if batch is None:
+        if batch is None or now > batch.open_until:
             return False
         builder = batch.builder
         start = builder.position
@@ -300,7 +302,7 @@ class BulkColumns:
                 if key.size >= 0 and not is_sticky:
                     index = choice.by_key(topic, key.data, key.start, key.size)
                 partition = partitions[index]
-                if partition.open is None:
+                if partition.open is None or now > partition.open.open_until:
                     break
                 if times is not None:
                     timestamp = times.ms if times.find(row) else self.timestamp

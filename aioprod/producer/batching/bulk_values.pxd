@@ -29,12 +29,12 @@ cdef class BulkValues:
     cdef int partition
     cdef long long timestamp
 
-    cpdef bint append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
+    cpdef bint append(self, Accumulator accumulator, Topic topic, double now) except -1
     @cython.locals(
         places="int[::1]", stop=Py_ssize_t, left=Py_ssize_t, bound=Py_ssize_t, key=bytes, value=bytes, batch=Batch,
         in_runs=bint, in_keyed_runs=bint, size=Py_ssize_t,
     )
-    cdef bint _append(self, Accumulator accumulator, Topic topic, double now, bint granted) except -1
+    cdef bint _append(self, Accumulator accumulator, Topic topic, double now) except -1
     @cython.locals(
         partition=Partition, batch=Batch, builder=RecordBatchBuilder, start=Py_ssize_t, size_max=Py_ssize_t,
         lines=Lines, count=Py_ssize_t, places="int[::1]", stop=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t,

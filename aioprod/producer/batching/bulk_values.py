@@ -113,24 +113,27 @@ class BulkValues:
         self.needed = 0
         """The room in bytes that the next record did not find."""
 
-    def append(self, accumulator: Accumulator, topic: Topic, now: float, granted: bool) -> bool:
+    @property
+    def left(self) -> int:
+        """How many records have not been dealt with."""
+        return len(self.values) - self.at
+
+    def append(self, accumulator: Accumulator, topic: Topic, now: float) -> bool:
         """Append what is left, up to `BYTES_PER_TURN`; False when there is more.
 
         Then `needed` says what room the next record waits for, 0 for none. A record that can't be accepted for a reason
-        of its own goes to the call's failures. `granted`: the room of the next record was reserved. `now` is in
-        monotonic seconds; the topic must be known.
+        of its own goes to the call's failures. `now` is in monotonic seconds; the topic must be known.
         """
         self.needed = 0
         while self.at < len(self.values):
             try:
-                return self._append(accumulator, topic, now, granted)
+                return self._append(accumulator, topic, now)
             except AioprodError as error:
                 self.bulk.invalid(self.first + self.at, error)
                 self.at += 1
-                granted = False
         return True
 
-    def _append(self, accumulator: Accumulator, topic: Topic, now: float, granted: bool) -> bool:
+    def _append(self, accumulator: Accumulator, topic: Topic, now: float) -> bool:
         stop = len(self.values)
         left = BYTES_PER_TURN
         places = self.places
@@ -140,7 +143,7 @@ class BulkValues:
         in_keyed_runs = self.keys is not None and self.partition < 0 and accumulator.fitting_is_enough
         in_keyed_runs = in_keyed_runs and accumulator.choice.is_built_in
         while self.at < stop:
-            if (in_runs or in_keyed_runs) and left > 0 and not granted:
+            if (in_runs or in_keyed_runs) and left > 0:
                 if in_runs:
                     size = self._append_run(accumulator, topic, left, now)
                 else:
@@ -157,10 +160,9 @@ class BulkValues:
             accumulator.check_size(topic, bound)
             if left <= 0:
                 return False
-            if not granted and not accumulator.budget.fits(bound):
+            if not accumulator.budget.fits(bound):
                 self.needed = bound
                 return False
-            granted = False
             left -= bound
             batch = accumulator.put(topic, key, value, self.headers, self.partition, self.timestamp, now, bound)
             join_bulk(batch, self.bulk)
@@ -176,7 +178,7 @@ class BulkValues:
         """
         partition = topic.partitions[topic.sticky.partition]
         batch = partition.open
-        if batch is None:
+        if batch is None or now > batch.open_until:
             return 0
         builder = batch.builder
         start = builder.position
@@ -243,7 +245,7 @@ class BulkValues:
             if key_size >= 0 and not is_sticky:
                 index = choice.by_key(topic, key, 0, key_size)
             partition = partitions[index]
-            if partition.open is None:
+            if partition.open is None or now > partition.open.open_until:
                 break
             # No name for the batch: each takes two steps more, which count its references.
             taken = partition.open.builder.append_from(

@@ -8,6 +8,7 @@ from typing import Final
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.partition import BrokerQueue, Partition
+from aioprod.producer.batching.splitting import split
 from aioprod.producer.batching.states import IN_FLIGHT
 
 __all__ = ["close_due", "drain", "end_backoffs"]
@@ -29,14 +30,22 @@ def drain(
     queue.round += 1
     batches: list[Batch] = []
     size = raw = 0
-    for _ in range(len(queue.ready)):
+    left = len(queue.ready)
+    while left > 0 and queue.ready:
+        left -= 1
         partition = queue.ready[0]
         if not may_send(accumulator, partition, now):
             queue.ready.popleft()
             partition.listed = False
             continue
-        batch = partition.queued[0]
-        if is_prepared(accumulator, batch):
+        batch = partition.queued[0] if partition.queued else partition.open
+        assert batch is not None
+        if is_too_large(batch):
+            split(accumulator, batch, now)
+            left += 1
+            continue
+        is_open = batch is partition.open
+        if is_open or is_prepared(accumulator, batch):
             batch_size = batch.builder.size
             size += batch_size
             raw += 0 if batch.builder.compressed else batch_size
@@ -44,7 +53,9 @@ def drain(
                 return batches
         queue.ready.popleft()
         partition.listed = False
-        if not batch.compressing:
+        if is_open:
+            accumulator.close_batch(batch, now)
+        if is_prepared(accumulator, batch):
             batches.append(take(accumulator, partition, now))
     if not unfinished:
         return batches
@@ -55,12 +66,14 @@ def drain(
         if not may_send(accumulator, partition, now):
             queue.unfinished.pop(partition)
             continue
+        if open_batch.units > 1 and now < queue.paced_until and queue.in_flight:
+            continue
         batch_size = open_batch.builder.size
         size += batch_size
         raw += batch_size
         if batches and (size > size_max or raw > raw_max or len(batches) == BATCHES_MAX):
             break
-        accumulator.close_batch(partition, batch_size, now)
+        accumulator.close_batch(open_batch, now)
         if is_prepared(accumulator, open_batch):
             batches.append(take(accumulator, partition, now))
         else:
@@ -75,6 +88,14 @@ def may_send(accumulator: Accumulator, partition: Partition, now: float) -> bool
     It may not if a batch that it had on the wire has failed since, or if it is not in the transaction yet.
     """
     return not partition.muted(now) and (accumulator.sequences is None or accumulator.sequences.admits(partition))
+
+
+def is_too_large(batch: Batch) -> bool:
+    """Whether a batch was closed before its topic's limit was known, and would be rejected."""
+    limit = batch.partition.topic.size_limit
+    if limit is None or batch.attempts or batch.compressing or batch.withdrawn:
+        return False
+    return limit.forbids(batch)
 
 
 def is_prepared(accumulator: Accumulator, batch: Batch) -> bool:
@@ -92,7 +113,7 @@ def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
     # All that could fail comes first: until then the batch is queued.
     if accumulator.sequences is not None and batch.base_sequence < 0:
         accumulator.sequences.stamp(partition, batch)
-    partition.topic.count_queued(partition.index, -1)
+    partition.topic.count_queued(partition.index, -batch.units)
     partition.queued.popleft()
     partition.in_flight += 1
     if partition.queue is not None:
@@ -108,11 +129,15 @@ def take(accumulator: Accumulator, partition: Partition, now: float) -> Batch:
 
 
 def close_due(accumulator: Accumulator, queue: BrokerQueue, now: float) -> None:
-    """Close the open batches that have lingered long enough, so that they count as ready."""
+    """Let the open batches count as ready that have lingered long enough; those that are not full are closed."""
     while queue.next_due() <= now:
-        partition = heappop(queue.lingering)[2].partition
+        batch = heappop(queue.lingering)[2]
+        partition = batch.partition
         if partition in queue.unfinished:
-            accumulator.end_linger(partition, now)
+            if batch.units > 1:
+                partition.enlist(now, accumulator.linger_s)
+            else:
+                accumulator.end_linger(partition, now)
 
 
 def end_backoffs(accumulator: Accumulator, now: float) -> float | None:

@@ -66,13 +66,13 @@ def compressed(accumulator: Accumulator, batch: Batch, now: float) -> bool:
 
 
 def requeue(accumulator: Accumulator, batch: Batch, now: float, delay_s: float) -> None:
-    """Put a batch back in its place for a retry; its partition sends nothing for `delay_s`."""
+    """Put a batch back in its place, for a retry if it was sent; its partition sends nothing for `delay_s`."""
     partition = batch.partition
-    if not batch.retrying:
+    if batch.attempts and not batch.retrying:
         batch.retrying = True
         partition.retrying += 1
     partition.enqueue(batch)
-    partition.topic.count_queued(partition.index, 1)
+    partition.topic.count_queued(partition.index, batch.units)
     if accumulator.compress is not None and not batch.sealed:
         accumulator.compress(batch)
     if delay_s > 0.0:
@@ -86,6 +86,8 @@ def requeue(accumulator: Accumulator, batch: Batch, now: float, delay_s: float) 
 def complete(accumulator: Accumulator, batch: Batch, now: float) -> None:
     """Complete a batch: its partition may send the next one. Its bytes stay counted until `release`."""
     partition = batch.partition
+    if batch.state == OPEN:
+        accumulator.growth.closed(batch)
     if batch.state in (OPEN, QUEUED):
         partition.dequeue(batch)
     batch.state = COMPLETED

@@ -5,7 +5,7 @@ from aioprod.routing.sticky cimport StickyChoice
 
 
 cdef int OPEN, QUEUED
-cdef double _NEVER
+cdef double _NEVER, _PACE_MIN_S
 
 
 @cython.final
@@ -14,10 +14,13 @@ cdef class BrokerQueue:
     cdef public dict unfinished
     cdef public list lingering
     cdef public int node_id, in_flight
+    cdef public double round_trip_s, pace_s, paced_until
     cdef public long long round
     cdef public bint scheduled
 
     cpdef void drain_soon(self) except *
+    @cython.locals(pace_s=double)
+    cpdef void answered(self, double after_s, int in_flight_max) except *
     @cython.locals(due=double, batch=Batch)
     cpdef double next_due(self) except -1
     cpdef bint has_work(self) except -1
@@ -29,7 +32,7 @@ cdef class Partition:
     cdef public BrokerQueue queue
     cdef public Batch open
     cdef public object queued, unacknowledged
-    cdef public int index, in_flight_max, leader_epoch, in_flight, retrying, epoch
+    cdef public int index, in_flight_max, leader_epoch, grown_lately, in_flight, retrying, epoch
     cdef public long long round, producer_id, next_sequence, unknown_serial, gap_from, transaction
     cdef public Py_ssize_t uncounted, uncounted_bytes
     cdef public double retry_at
@@ -37,12 +40,14 @@ cdef class Partition:
 
     @cython.locals(at_most=int)
     cpdef bint muted(self, double now) except -1
-    @cython.locals(queue=BrokerQueue, head=Batch, open_batch=Batch)
+    @cython.locals(queue=BrokerQueue, head=Batch, open_batch=Batch, has_grown=bint, due=double)
     cpdef void enlist(self, double now, double linger_s) except *
     @cython.locals(at=Py_ssize_t, before=Batch)
     cpdef void enqueue(self, Batch batch) except *
     @cython.locals(batch=Batch)
     cpdef void close_batch(self) except *
+    @cython.locals(topic=Topic)
+    cpdef void end_turn(self, Py_ssize_t size, double availability_timeout_s, double now) except *
 
 
 @cython.final
@@ -52,7 +57,7 @@ cdef class Topic:
     cdef public StickyChoice sticky
     cdef public list partitions
     cdef public dict queue_lengths
-    cdef public object parked, topic_id, error
+    cdef public object parked, topic_id, error, size_limit
     cdef readonly object withdraw
     cdef public int count
     cdef public double touched_at

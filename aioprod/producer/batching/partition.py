@@ -13,10 +13,12 @@ from aioprod.producer.batching.states import OPEN, QUEUED
 
 if TYPE_CHECKING:
     from aioprod.errors import AioprodError
+    from aioprod.producer.batching.size_limit import SizeLimit
     from aioprod.routing.sticky import StickyChoice
 
 __all__ = ["BrokerQueue", "Partition", "Topic"]
 
+_PACE_MIN_S: Final = 0.001
 _NEVER: Final = math.inf
 """The time of what is not going to happen, in monotonic seconds."""
 
@@ -32,8 +34,11 @@ class BrokerQueue:
         "lingering",
         "node_id",
         "notify",
+        "pace_s",
+        "paced_until",
         "ready",
         "round",
+        "round_trip_s",
         "scheduled",
         "stalled_since",
         "unfinished",
@@ -44,9 +49,9 @@ class BrokerQueue:
         self.notify = notify
         """Has this queue drained in the next iteration of the loop."""
         self.ready: deque[Partition] = deque()
-        """Partitions with a batch that takes no more records."""
+        """Partitions with a batch that is full."""
         self.unfinished: dict[Partition, None] = {}
-        """Partitions whose only batch is still open."""
+        """Partitions whose only batch is not full."""
         self.lingering: list[tuple[float, int, Batch]] = []
         """Open batches by the time at which they have lingered enough: a heap, with batches that left since."""
         self.scheduled = False
@@ -55,6 +60,12 @@ class BrokerQueue:
         """The number of the last drain."""
         self.in_flight = 0
         """The broker's unanswered Produce requests."""
+        self.round_trip_s = 0.0
+        """How long its answers take: an average of which the last one is an eighth."""
+        self.pace_s = 0.0
+        """The time between two requests with which the places in flight last for a round trip; 0.0: too short a one."""
+        self.paced_until = 0.0
+        """Until then full batches stay open for more records, as a request left just now; in monotonic seconds."""
         self.stalled_since: float | None = None
         """When the broker stopped taking what was ready, in monotonic seconds; None while it takes it."""
 
@@ -63,6 +74,12 @@ class BrokerQueue:
         if not self.scheduled:
             self.notify(self)
             self.scheduled = True
+
+    def answered(self, after_s: float, in_flight_max: int) -> None:
+        """A request was answered so many seconds after it was sent."""
+        self.round_trip_s += (after_s - self.round_trip_s) / 8 if self.round_trip_s else after_s
+        pace_s = self.round_trip_s / in_flight_max
+        self.pace_s = pace_s if pace_s >= _PACE_MIN_S else 0.0
 
     def next_due(self) -> float:
         """When the first open batch has lingered long enough, in monotonic seconds; infinite when no batch lingers."""
@@ -84,6 +101,7 @@ class Partition:
     __slots__ = (
         "epoch",
         "gap_from",
+        "grown_lately",
         "has_unexplained_gap",
         "in_flight",
         "in_flight_max",
@@ -116,6 +134,8 @@ class Partition:
         """The queue of its leader, None while there is no leader."""
         self.leader_epoch = -1
         self.open: Batch | None = None
+        self.grown_lately = 0
+        """More than 0: one of the batches that were closed last has grown."""
         self.queued: deque[Batch] = deque()
         self.in_flight = 0
         """Batches on the wire."""
@@ -166,17 +186,20 @@ class Partition:
         queue, open_batch = self.queue, self.open
         if queue is None or (open_batch is None and not self.queued) or self.muted(now):
             return
-        if self.queued:
-            head = self.queued[0]
+        head = self.queued[0] if self.queued else open_batch
+        assert head is not None
+        has_grown = head is open_batch and head.units > 1
+        if head is not open_batch or (has_grown and now >= queue.paced_until):
             # What a thread compresses holds back all behind it.
             if not self.listed and not head.compressing:
                 self.listed = True
                 queue.unfinished.pop(self, None)
                 queue.ready.append(self)
                 queue.drain_soon()
-        elif open_batch is not None and self not in queue.unfinished:
+        elif has_grown or self not in queue.unfinished:
             queue.unfinished[self] = None
-            heappush(queue.lingering, (open_batch.created + linger_s, open_batch.serial, open_batch))
+            due = queue.paced_until if has_grown else head.created + linger_s
+            heappush(queue.lingering, (due, head.serial, head))
             queue.drain_soon()
 
     def delist(self) -> None:
@@ -213,9 +236,16 @@ class Partition:
                 self.queue.unfinished.pop(self, None)
         else:
             self.queued.remove(batch)
-            if not self.queued and self.listed:
-                self.delist()
-        self.topic.count_queued(self.index, -1)
+        if not self.queued and self.listed:
+            self.delist()
+        self.topic.count_queued(self.index, -batch.units)
+
+    def end_turn(self, size: int, availability_timeout_s: float, now: float) -> None:
+        """Count `size` bytes towards the turn of the topic's sticky choice, if it is this partition's."""
+        topic = self.topic
+        if topic.sticky.partition == self.index:
+            excluded = topic.stalled(now, availability_timeout_s) if availability_timeout_s > 0.0 else None
+            topic.sticky.batch_closed(size, topic.queue_lengths, excluded)
 
 
 class Topic:
@@ -229,6 +259,7 @@ class Topic:
         "parked",
         "partitions",
         "queue_lengths",
+        "size_limit",
         "sticky",
         "topic_id",
         "touched_at",
@@ -253,7 +284,12 @@ class Topic:
         self.parked: deque[ParkedRecord] | None = deque()
         """None once the topic is usable and all records parked for it have moved on."""
         self.queue_lengths: dict[int, int] = {}
-        """Batches that are not on the wire, for partitions that have any: the adaptive choice reads it."""
+        """Batches that are not on the wire, for partitions that have any, a grown one by its units.
+
+        The adaptive choice reads it.
+        """
+        self.size_limit: SizeLimit | None = None
+        """None while no broker has rejected a batch as too large."""
         self.topic_id: bytes | None = None
         self.touched_at = -math.inf
         """When the topic was last marked as used in the metadata, in monotonic seconds."""

@@ -7,9 +7,8 @@ from aioprod.routing.hashes cimport murmur2_of
 
 @cython.final
 cdef class PartitionChoice:
-    cdef object _partitioner, _on_new_batch, _metadata, _end_linger, _raised
+    cdef object _partitioner, _on_new_batch, _metadata, _full, _raised
     cdef readonly bint is_built_in, keyed_is_sticky
-    cdef readonly Py_ssize_t full_position
 
     cpdef int choose(self, Topic topic, bytes key, bytes value, int partition, Py_ssize_t bound, double now) except -1
     cpdef int explicit(self, Topic topic, long long partition) except -1

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from aioprod._short_reprs import shown, shown_error
 from aioprod.cluster import Metadata
 from aioprod.errors import AioprodError, InvalidRecordError
-from aioprod.producer.batching.partition import Partition, Topic
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.partition import Topic
 from aioprod.routing.hashes import murmur2_of
 from aioprod.routing.partitioners import Partitioner
 from aioprod.wire.buffer import Buffer
@@ -19,17 +20,16 @@ class PartitionChoice:
     """The built-in choice of Java 4 (murmur2 for keys, adaptive sticky without), or a partitioner object's.
 
     If a record may not fit into the open batch, a partitioner's `on_new_batch` is called, and then its `partition`
-    again. Before that the open batch stops lingering, whatever partition the record goes to: it would linger on
+    again. Before that the open batch is treated as full, whatever partition the record goes to: it would linger on
     although the partitioner left it.
     """
 
     __slots__ = (
-        "_end_linger",
+        "_full",
         "_metadata",
         "_on_new_batch",
         "_partitioner",
         "_raised",
-        "full_position",
         "is_built_in",
         "keyed_is_sticky",
     )
@@ -40,17 +40,14 @@ class PartitionChoice:
         *,
         metadata: Metadata,
         ignore_keys: bool,
-        full_position: int,
-        end_linger: Callable[[Partition, float], object],
+        full: Callable[[Batch, int, float], object],
         raised: Callable[[BaseException], object],
     ) -> None:
         self._partitioner = partitioner
         self._on_new_batch = getattr(partitioner, "on_new_batch", None)
         self._metadata = metadata
-        self.full_position = full_position
-        """The end of a batch buffer at its full size."""
-        self._end_linger = end_linger
-        """Called with a partition and the time: the batch there takes no more records."""
+        self._full = full
+        """Called with an open batch, the bytes of a record for which it may have no room, and the time."""
         self._raised = raised
         """Takes what a partitioner raises."""
         self.is_built_in = partitioner is None
@@ -86,9 +83,9 @@ class PartitionChoice:
             if self._on_new_batch is not None:
                 target = topic.partitions[chosen]
                 batch = target.open
-                if batch is None or batch.builder.position + bound > self.full_position:
+                if batch is None or batch.builder.position + bound > batch.full_position:
                     if batch is not None:
-                        self._end_linger(target, now)
+                        self._full(batch, bound, now)
                     self._on_new_batch(topic.name, self._metadata.cluster, chosen)
                     chosen = self._call(topic, key, value)
         except AioprodError:

@@ -18,12 +18,15 @@ __all__ = ["set_apart", "split"]
 
 
 def split(accumulator: Accumulator, batch: Batch, now: float) -> None:
-    """Queue the records of a batch that was too large for the broker as batches of half its size (KIP-126).
+    """Queue the records of a batch that is too large for its topic as batches of half its size or less (KIP-126).
 
     The parts keep order, deadline and waiters; a flush that waits for the batch waits for them.
     """
     assert batch.builder.count > 1
     size_max = batch.builder.size // 2
+    limit = batch.partition.topic.size_limit
+    if limit is not None:
+        size_max = min(size_max, limit.size_max)
     chunks: list[list[int]] = []
     size = size_max
     cursor = RecordCursor(batch.builder)
@@ -68,6 +71,7 @@ def _replace(
     for part in parts:
         for barrier in batch.barriers or ():
             part.add_barrier(barrier)
+        part.units = accumulator.growth.units_of(part.builder.size)
         accumulator.track(part)
     accumulator.pool.release(batch.builder.buffer)
     for barrier in batch.barriers or ():

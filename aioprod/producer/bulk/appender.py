@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aioprod.errors import AioprodError
 from aioprod.producer.batching.accumulator import Accumulator
@@ -15,6 +15,10 @@ from aioprod.producer.engine import Engine
 from aioprod.producer.preparation import Prepared
 
 __all__ = ["BulkAppender", "BulkPart"]
+
+_SHARE_MAX: Final = 64 * 1024
+_SHARES: Final = 16
+"""A bulk call waits for `_SHARE_MAX` bytes at a time, or for this part of `buffer.memory` if that is less."""
 
 
 class BulkPart(Protocol):
@@ -28,7 +32,11 @@ class BulkPart(Protocol):
     def needed(self) -> int:
         """The room in bytes that the next one did not find, 0 where that is not what it waits for."""
 
-    def append(self, accumulator: Accumulator, topic: Any, now: float, granted: bool) -> bool:
+    @property
+    def left(self) -> int:
+        """How many have not been dealt with."""
+
+    def append(self, accumulator: Accumulator, topic: Any, now: float) -> bool:
         """Append what is left, up to what a turn of the loop may take; False when there is more.
 
         `topic` is None where the records have topics of their own.
@@ -44,7 +52,7 @@ class BulkAppender:
         self._transaction = transaction
         """The number of the transaction in which the call began, see `Guard.transaction`."""
 
-    def append(self, part: BulkPart, name: str | None, granted: bool = False) -> bool:
+    def append(self, part: BulkPart, name: str | None) -> bool:
         """Append what can be appended now; False when there is more. `name` is the topic of all, None for several."""
         engine = self._engine
         engine.guard.check()
@@ -57,17 +65,23 @@ class BulkAppender:
                 return False
         before = part.accepted
         try:
-            return part.append(engine.parts.accumulator, topic, now, granted)
+            return part.append(engine.parts.accumulator, topic, now)
         finally:
             self._bulk.accepted(part.accepted - before)
 
     async def append_next(self, part: BulkPart, name: str | None) -> None:
-        """Wait for the room that the next record needs, in order of arrival, and append what can be appended then."""
+        """Wait for room, in order of arrival, and append what can be appended then.
+
+        Room for one record each would cost many waiting calls a turn of the loop for each record.
+        """
         engine = self._engine
-        reservation = await engine.parts.memory_waiters.reserve(part.needed, engine.max_block_s)
-        engine.parts.accumulator.budget.end(reservation)
+        budget = engine.parts.accumulator.budget
+        share = min(_SHARE_MAX, budget.limit // _SHARES)
+        size = max(part.needed, min(part.needed * part.left, share))
+        reservation = await engine.parts.memory_waiters.reserve(size, engine.max_block_s)
+        budget.begin_turn(reservation)
         try:
-            self.append(part, name, granted=True)
+            self.append(part, name)
         finally:
             engine.parts.memory_waiters.freed()
 

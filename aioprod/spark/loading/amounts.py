@@ -1,4 +1,4 @@
-"""Amounts of bytes as people write and read them: 50MB/s, 512 KiB."""
+"""Rates as people write them: 50MB/s, 512 KiB."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from aioprod.errors import ConfigError
 
-__all__ = ["bytes_s", "shown"]
+__all__ = ["bytes_s"]
 
 _UNITS: Final = {
     "": 1,
@@ -40,12 +40,3 @@ def bytes_s(rate: str | float | None) -> float | None:
             hint="Write a number, or a text such as '50MB/s' or '512KiB/s'.",
         )
     return number
-
-
-def shown(size: float) -> str:
-    """Three digits at least: 1.23 MB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.3g} TB"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from aioprod._words import bytes_of
 from aioprod.records.bounds import RECORD_OVERHEAD_MAX
 from aioprod.records.layout import HEADER
-from aioprod.spark.loading.amounts import shown
 from aioprod.spark.loading.expressions import ORDER
 
 if TYPE_CHECKING:
@@ -54,14 +54,14 @@ class DryRun:
 
     def __str__(self) -> str:
         total = sum(self.bytes)
-        places = f"{sum(map(bool, self.rows))} of {len(self.rows)} partitions"
+        held, places = bytes_of(total), f"{sum(map(bool, self.rows))} of {len(self.rows)} partitions"
         lines = [
             f"Records: {self.schema}",
-            f"{sum(self.rows):,} rows, {shown(total)}, to {places}; the fullest holds {self.skew:.2f} times the mean.",
+            f"{sum(self.rows):,} rows, {held}, to {places}; the fullest holds {self.skew:.2f} times the mean.",
             f"{'partition':>9} {'rows':>14} {'bytes':>10} {'share':>7}",
         ]
         for place, (rows, size) in enumerate(zip(self.rows, self.bytes, strict=True)):
-            lines.append(f"{place:>9} {rows:>14,} {shown(size):>10} {size / total if total else 0:>7.1%}")
+            lines.append(f"{place:>9} {rows:>14,} {bytes_of(size):>10} {size / total if total else 0:>7.1%}")
         if self.oversize:
             keys = ", ".join(self.oversize_keys)
             lines.append(

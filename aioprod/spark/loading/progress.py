@@ -7,8 +7,8 @@ import time
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from aioprod._words import bytes_of
 from aioprod.console.terminal import redraws
-from aioprod.spark.loading.amounts import shown
 
 __all__ = ["Progress"]
 
@@ -51,7 +51,7 @@ class Progress:
         """Chunk `number` is committed."""
         self._rows += rows
         self._bytes += size or 0
-        amount = f"{rows:,} rows" + ("" if size is None else f", {shown(size)}")
+        amount = f"{rows:,} rows" + ("" if size is None else f", {bytes_of(size)}")
         self._advance(number, amount)
 
     def skipped(self, number: int) -> None:
@@ -63,7 +63,7 @@ class Progress:
             seconds = time.monotonic() - self._started
             self.say(f"chunk {number + 1} of {self._total}: {what} ({seconds:.1f} s)")
             return
-        total = f"{self._rows:,} rows" + (f", {shown(self._bytes)}" if self._bytes else "")
+        total = f"{self._rows:,} rows" + (f", {bytes_of(self._bytes)}" if self._bytes else "")
         self._bar.update(self._task, advance=1, amount=total)
 
 

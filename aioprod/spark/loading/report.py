@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aioprod.spark.loading.amounts import shown
+from aioprod._words import bytes_of
 from aioprod.spark.loading.dry import DryRun
 
 __all__ = ["LoadReport"]
@@ -66,7 +66,7 @@ class LoadReport:
         """For people, in a few lines."""
         if self.dry_run is not None:
             return f"Nothing was sent to topic {self.topic!r}: this was a dry run.\n{self.dry_run}"
-        size = "" if self.bytes is None else f" ({shown(self.bytes)})"
+        size = "" if self.bytes is None else f" ({bytes_of(self.bytes)})"
         what = f"{self.rows:,} rows{size} written to topic {self.topic!r} in {self.seconds:.1f} s"
         lines = [f"Run {self.run_id}: {what}, {self.done} of {self.chunks} chunks."]
         if self.skipped:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 __all__ = [
     "check_count",
     "check_fault",
+    "check_follower",
     "check_kind",
     "check_name",
     "check_node",
     "check_partition",
     "check_port",
+    "check_racks",
     "check_served",
     "check_topic_partition",
     "known_topic",
@@ -153,6 +155,20 @@ def check_port(port: object, brokers: int) -> None:
     """Raise ConfigError for a port after which there are not enough for the brokers; 0 is for free ones."""
     if type(port) is not int or not 0 <= port <= 65_536 - brokers:
         raise ConfigError(f"port is {port!r}: give the first of {brokers} ports from 1 to 65535, or 0 for free ones.")
+
+
+def check_racks(racks: Sequence[str | None], brokers: int) -> None:
+    """Raise ConfigError unless there are no racks, or one of each broker."""
+    are_racks = isinstance(racks, list | tuple) and all(rack is None or isinstance(rack, str) for rack in racks)
+    if not are_racks or (racks and len(racks) != brokers):
+        raise ConfigError(f"racks is {racks!r}: give the rack of each of the {brokers} brokers, None for none.")
+
+
+def check_follower(high_watermark: int, log_end: int, next_offset: int) -> None:
+    """Raise ConfigError for offsets that a follower of a log up to `next_offset` can't have."""
+    for name, offset, most in (("log_end", log_end, next_offset), ("high_watermark", high_watermark, log_end)):
+        if type(offset) is not int or not 0 <= offset <= most:
+            raise ConfigError(f"{name} is {offset!r}: give an offset from 0 to {most}.")
 
 
 def check_name(topic: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +18,7 @@ from aioprod.testing.fake.broker import FakeBroker
 from aioprod.testing.fake.faults import NO_FAULT, Fault, Seen
 from aioprod.testing.fake.state.cluster_state import FakeState
 from aioprod.testing.fake.state.groups import FakeGroup
-from aioprod.testing.fake.state.log import Isolation
+from aioprod.testing.fake.state.log import Follower, Isolation
 from aioprod.testing.fake.state.timers import Timers
 from aioprod.testing.fake.state.topics import FakeTopic, Topics
 from aioprod.types import TopicPartition
@@ -50,6 +51,9 @@ class FakeCluster(ProcessBound):
     The brokers listen at free ports, or at `port` and those after it. `keeps_requests=False` leaves `seen` empty, for a
     cluster that runs for long.
 
+    `racks` has the rack of each broker, None for none. Leaders name a follower in the client's rack, if there is one,
+    as with RackAwareReplicaSelector (KIP-392); each broker is a replica of all partitions.
+
     Metadata requests create missing topics with one partition, as brokers do by default;
     `auto_create_topics_enable=False` turns that off. Faults that have hit nothing when the cluster ends cause an
     UnusedFaultWarning, or an UnusedFaultError if `strict`.
@@ -68,13 +72,16 @@ class FakeCluster(ProcessBound):
         strict: bool = False,
         port: int = 0,
         keeps_requests: bool = True,
+        racks: Sequence[str | None] = (),
     ) -> None:
         checks.check_count("brokers", brokers)
         checks.check_port(port, brokers)
+        checks.check_racks(racks, brokers)
         self.security = security
         self.errors: list[Exception] = []
         self.state = FakeState(seed, Timers(self.errors))
         self.state.auto_create = auto_create_topics_enable
+        self.state.racks.update((node_id, rack) for node_id, rack in enumerate(racks, start=1) if rack is not None)
         self.finalize(transaction_version)
         self.brokers = {
             node_id: FakeBroker(self, node_id, port and port + node_id - 1) for node_id in range(1, brokers + 1)
@@ -213,6 +220,29 @@ class FakeCluster(ProcessBound):
             to = next((node_id for node_id in others if node_id > now), others[0])
         self.state.move_leader(TopicPartition(topic, partition), to)
         return to
+
+    def hold_follower(
+        self, node_id: int, topic: str, partition: int, *, high_watermark: int | None = None, log_end: int | None = None
+    ) -> None:
+        """Let a follower's copy of a log end at `log_end`, by default where the log ends now.
+
+        Clients see what is before its high watermark, by default the same offset. Raises ConfigError for offsets that
+        the log does not have.
+        """
+        self._check_node(node_id)
+        self._check_partition(topic, partition)
+        held = self.topics[topic].partitions[partition]
+        end = held.next_offset if log_end is None else log_end
+        checks.check_follower(end if high_watermark is None else high_watermark, end, held.next_offset)
+        held.held[node_id] = Follower(end if high_watermark is None else high_watermark, end)
+        self.state.wake_fetches()
+
+    def release_follower(self, node_id: int, topic: str, partition: int) -> None:
+        """Let a follower that was held have the whole log."""
+        self._check_node(node_id)
+        self._check_partition(topic, partition)
+        self.topics[topic].partitions[partition].held.pop(node_id, None)
+        self.state.wake_fetches()
 
     def records(
         self, topic: str, partition: int | None = None, isolation: Isolation = "read_committed"

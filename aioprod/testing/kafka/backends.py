@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from aioprod.errors import ConfigError
 from aioprod.testing.errors import KafkaUnavailableError
@@ -24,6 +24,9 @@ from aioprod.testing.kafka.reaper import Reaper
 __all__ = ["Backend", "BackendName", "DockerBackend", "LocalBackend", "Node", "Plan", "choose_backend"]
 
 BackendName = Literal["auto", "docker", "local"]
+
+_NEAREST: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""Leaders name a follower in the client's rack (KIP-392)."""
 
 
 class Node(Protocol):
@@ -52,7 +55,8 @@ class Backend(Protocol):
 class Plan:
     """What the nodes of one cluster share: ports, advertised ports, and the caller's broker settings.
 
-    `format_options` are for the tool that formats a node's data folder, `jvm_options` for Java.
+    `racks` has the rack of each node, the first one's first, None for none; it may be empty. `format_options` are for
+    the tool that formats a node's data folder, `jvm_options` for Java.
     """
 
     ports: Mapping[int, Ports]
@@ -60,6 +64,7 @@ class Plan:
     properties: Mapping[str, str]
     format_options: Sequence[str] = ()
     jvm_options: Sequence[str] = ()
+    racks: Sequence[str | None] = ()
     cluster_id: str = field(default_factory=lambda: uuid.uuid4().hex[:22])
 
     @property
@@ -76,8 +81,14 @@ class Plan:
 
     def node_properties(self, node_id: int, data: str) -> dict[str, str]:
         """The settings of one node, which keeps its logs in the folder `data`."""
+        rack = self.racks[node_id - 1] if self.racks else None
+        zone = {} if rack is None else {"broker.rack": rack, "replica.selector.class": _NEAREST}
         return broker_properties(
-            node_id, self.ports, advertised_port=self.advertised[node_id], data=data, properties=self.properties
+            node_id,
+            self.ports,
+            advertised_port=self.advertised[node_id],
+            data=data,
+            properties=zone | {**self.properties},
         )
 
 

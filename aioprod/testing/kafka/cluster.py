@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from aioprod.errors import AioprodError, ConfigError, UsageError
 from aioprod.testing.acls import Acl
 from aioprod.testing.errors import KafkaStartError, KafkaUnavailableError
+from aioprod.testing.fake.checks import check_racks
 from aioprod.testing.kafka import rpc
 from aioprod.testing.kafka.backends import Backend, BackendName, Node, Plan, choose_backend
 from aioprod.testing.kafka.broker_properties import HOST, free_ports, java_names
@@ -83,6 +84,7 @@ class KafkaCluster:
         proxied: bool = False,
         security: Security | None = None,
         progress: Progress | None = None,
+        racks: Sequence[str | None] = (),
         **properties: object,
     ) -> KafkaCluster:
         """Start `brokers` brokers of `version` and wait until each serves and knows all the others.
@@ -91,26 +93,29 @@ class KafkaCluster:
         of a running cluster); its default auto chooses Docker if it has the image, else local processes. `proxied`:
         a `TcpProxy` in front of each broker, at the advertised address. `security` requires TLS or a log-in of clients;
         its `client_options` are the settings for that, and its ACLs are in force when this returns. `progress` is
-        called with a line for each thing that is fetched. `properties` are broker settings, `min_insync_replicas=2` or
-        `**{"min.insync.replicas": 2}`.
+        called with a line for each thing that is fetched. `racks` has the rack of each broker, None for none; leaders
+        then name a follower in the client's rack (RackAwareReplicaSelector). `properties` are broker settings,
+        `min_insync_replicas=2` or `**{"min.insync.replicas": 2}`.
 
         Raises KafkaUnavailableError when this machine cannot run Kafka, KafkaStartError (with the end of the broker's
         log) when a broker does not start, ConfigError for invalid arguments.
         """
         if type(brokers) is not int or brokers < 1:
             raise ConfigError(f"A cluster needs at least one broker, not {brokers!r}.")
+        check_racks(racks, brokers)
         tries = 0
         while True:
             tries += 1
             chosen = await asyncio.to_thread(choose_backend, backend, version, progress)
             if isinstance(chosen, tuple):
-                if security is not None:
-                    raise KafkaUnavailableError(
-                        f"The cluster at {chosen[0]} (AIOPROD_KAFKA) was not started with `security`."
-                    )
+                for name, wanted in (("security", security is not None), ("racks", any(racks))):
+                    if wanted:
+                        raise KafkaUnavailableError(
+                            f"The cluster at {chosen[0]} (AIOPROD_KAFKA) was not started with `{name}`."
+                        )
                 return await cls._external(chosen, brokers, proxied)
             try:
-                return await cls._start(chosen, brokers, version, proxied, security, java_names(properties))
+                return await cls._start(chosen, brokers, version, proxied, security, racks, java_names(properties))
             except KafkaStartError as error:
                 # Another process may bind a port between our choice of it and the broker's start.
                 if tries == _START_TRIES or "BindException" not in error.message:
@@ -124,6 +129,7 @@ class KafkaCluster:
         version: str,
         proxied: bool,
         security: Security | None,
+        racks: Sequence[str | None],
         properties: Mapping[str, str],
     ) -> KafkaCluster:
         ports = dict(enumerate(free_ports(brokers), start=1))
@@ -144,7 +150,7 @@ class KafkaCluster:
                     advertised[node_id] = proxy.port
             cluster.bootstrap_servers = ",".join(f"{HOST}:{port}" for port in advertised.values())
             if security is None:
-                plan = Plan(ports, advertised, properties)
+                plan = Plan(ports, advertised, properties, racks=racks)
             else:
                 plan = Plan(
                     ports,
@@ -152,6 +158,7 @@ class KafkaCluster:
                     {**security.broker_properties(), **properties},
                     security.format_options(),
                     security.java_options(),
+                    racks,
                 )
             cluster._nodes = {node_id: backend.node(node_id, plan) for node_id in ports}
             await _in_threads(*(node.start for node in cluster._nodes.values()))

@@ -202,7 +202,7 @@ def append(columns: RecordColumns, named: bool) -> None:
         harness.lead(dict.fromkeys(range(3), 1), name=name)
     errors: dict[str, AioprodError] = {}
     rows = BulkColumns(Call(), columns, 0, columns.length, 0, errors)
-    while not rows.append(harness.accumulator, None if named else harness.accumulator.topic("t", 0.0), 0.0, False):
+    while not rows.append(harness.accumulator, None if named else harness.accumulator.topic("t", 0.0), 0.0):
         if rows.unknown is not None:
             errors[rows.unknown] = UnknownTopicError("unknown")
     assert rows.at == columns.length

@@ -43,9 +43,9 @@ def piece(
     return BulkValues(call, given, keys, NO_HEADERS, 1000, partition, first)
 
 
-def append(harness: Harness, given: BulkValues, granted: bool = False) -> bool:
+def append(harness: Harness, given: BulkValues) -> bool:
     topic = harness.accumulator.topic("t", 0.0)
-    return given.append(harness.accumulator, topic, 0.0, granted)
+    return given.append(harness.accumulator, topic, 0.0)
 
 
 def opened(harness: Harness, partition: int = 0) -> Batch:
@@ -110,17 +110,27 @@ def test_a_partition_that_does_not_exist_fails_each_record() -> None:
     assert harness.held() == (0, 0)
 
 
-def test_it_stops_without_memory_and_continues_with_granted_memory() -> None:
+def test_it_stops_without_memory_and_takes_all_that_is_free_in_its_turn() -> None:
     harness = Harness(buffer_memory=300)
     harness.lead({0: 1})
-    given = piece(Call(), [b"x" * 100] * 4)
+    given = piece(Call(), [b"x" * 100] * 6)
     assert not append(harness, given)
     assert given.at == 2
     assert 100 < given.needed < 130
     assert not append(harness, given)
     assert given.at == 2
-    assert not append(harness, given, granted=True)
-    assert given.at == 3, "granted room is for one record"
+    budget = harness.accumulator.budget
+    reservation = budget.wait(2 * given.needed, "this call")
+    budget.wait(200, "another one")
+    (batch,) = harness.drain()
+    harness.acknowledge(batch)
+    assert reservation in budget.grant()
+    assert not append(harness, given), "it is not its turn yet"
+    budget.begin_turn(reservation)
+    assert not append(harness, given)
+    assert (given.at, given.left) == (4, 2)
+    assert budget.grant() == []
+    assert not budget.fits(1), "the other call is next"
 
 
 def test_the_loop_gets_a_turn_after_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

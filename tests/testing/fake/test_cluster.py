@@ -191,10 +191,12 @@ async def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
 
 
 async def fetched(
-    lab: Lab, offset: int, *, max_wait_ms: int, bytes_max: int = 1_000_000, min_bytes: int = 1
+    lab: Lab, offset: int, *, max_wait_ms: int, bytes_max: int = 1_000_000, min_bytes: int = 1, leader_epoch: int = -1
 ) -> tuple[int, int]:
     """Error and number of bytes."""
-    row = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=bytes_max)
+    row = FetchPartition(
+        partition=0, fetch_offset=offset, current_leader_epoch=leader_epoch, partition_max_bytes=bytes_max
+    )
     topics = (FetchTopic(topic="t", partitions=(row,)),)
     request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=topics)
     part = (await lab.request(request, 12)).responses[0].partitions[0]
@@ -235,10 +237,10 @@ async def test_a_fetch_waits_no_longer_than_max_wait_ms() -> None:
 async def test_a_waiting_fetch_is_answered_when_the_leader_changes() -> None:
     async with FakeCluster(2) as cluster, connected_lab(cluster[1].address) as lab:
         topic_of(cluster)
-        waiting = asyncio.create_task(fetched(lab, 0, max_wait_ms=60_000))
+        waiting = asyncio.create_task(fetched(lab, 0, max_wait_ms=60_000, leader_epoch=0))
         await turns(50)
         cluster.move_leader("t", 0)
-        assert (await waiting)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await waiting)[0] == ErrorCode.FENCED_LEADER_EPOCH
 
 
 async def test_a_fetch_returns_whole_batches_and_at_least_one() -> None:

@@ -18,10 +18,13 @@ from aioprod.messages.list_offsets import (
 from aioprod.testing.fake.handlers.call import Call
 from aioprod.testing.fake.state.fetch_sessions import Key
 from aioprod.testing.fake.state.log import FakePartition, Isolation
-from aioprod.testing.fake.state.topics import led_partition
+from aioprod.testing.fake.state.topics import led_partition, replicated_partition
 from aioprod.types import TopicPartition
 
 __all__ = ["fetch", "list_offsets"]
+
+_FROM_FOLLOWERS: Final = 11
+"""Version of Fetch: followers answer too, and leaders name one that is in the client's rack."""
 
 _BY_ID: Final = 13
 """Version of Fetch: topics have ids in place of names."""
@@ -64,27 +67,35 @@ def _read_all(call: Call, request: FetchRequest, rows: Mapping[Key, FetchPartiti
     for key, row in rows.items():
         name, topic_id, _ = key
         topic = call.state.topics.find(name, topic_id, by_id=call.version >= _BY_ID)
-        partition, error = led_partition(topic, row.partition, call.node_id, unknown, row.current_leader_epoch)
+        if call.version >= _FROM_FOLLOWERS:
+            partition, error = replicated_partition(topic, row.partition, unknown, row.current_leader_epoch)
+        else:
+            partition, error = led_partition(topic, row.partition, call.node_id, unknown, row.current_leader_epoch)
         name = topic.name if topic else name
         denied = call.denied("READ", "topic", name) if name else ErrorCode.NONE
         error = denied or call.fault.error_for(TopicPartition(name, row.partition)) or error
         if partition is None or error != ErrorCode.NONE:
             found[key] = _error_row(row, error)
         else:
-            found[key] = _read(row, partition, _ISOLATION[request.isolation_level])
+            found[key] = _read(call, row, partition, request)
     return found
 
 
 def _is_enough(rows: Mapping[Key, PartitionData], min_bytes: int) -> bool:
     found = sum(len(row.records or b"") for row in rows.values())
-    return found >= min_bytes or any(row.error_code for row in rows.values())
+    return found >= min_bytes or any(row.error_code or row.preferred_read_replica >= 0 for row in rows.values())
 
 
-def _read(row: FetchPartition, partition: FakePartition, isolation: Isolation) -> PartitionData:
-    end = partition.end_offset(isolation)
-    if not partition.first_offset <= row.fetch_offset <= partition.next_offset:
+def _read(call: Call, row: FetchPartition, partition: FakePartition, request: FetchRequest) -> PartitionData:
+    isolation = _ISOLATION[request.isolation_level]
+    replica = partition.replica(call.node_id)
+    read_replica = -1
+    if call.version >= _FROM_FOLLOWERS and request.rack_id and partition.leader == call.node_id:
+        read_replica = call.state.read_replica(partition, request.rack_id, row.fetch_offset)
+    if not partition.first_offset <= row.fetch_offset <= replica.log_end:
         return _error_row(row, ErrorCode.OFFSET_OUT_OF_RANGE)
     found, log = bytearray(), partition.log
+    end = row.fetch_offset if read_replica >= 0 else min(partition.end_offset(isolation), replica.high_watermark)
     for place in range(bisect_right(log, row.fetch_offset, key=lambda stored: stored.batch.next_offset), len(log)):
         batch, data = log[place]
         if batch.base_offset >= end or (found and len(found) + len(data) > row.partition_max_bytes):
@@ -97,10 +108,11 @@ def _read(row: FetchPartition, partition: FakePartition, isolation: Isolation) -
     ]
     return PartitionData(
         partition_index=row.partition,
-        high_watermark=partition.next_offset,
-        last_stable_offset=partition.last_stable_offset,
+        high_watermark=replica.high_watermark,
+        last_stable_offset=min(partition.last_stable_offset, replica.high_watermark),
         log_start_offset=partition.first_offset,
         aborted_transactions=tuple(aborted) if isolation == "read_committed" else None,
+        preferred_read_replica=read_replica,
         records=bytes(found),
     )
 

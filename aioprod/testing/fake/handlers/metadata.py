@@ -24,7 +24,10 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         names = [topic.name for topic in request.topics if topic.name is not None]
     rows = [_topic(call, name, request.allow_auto_topic_creation) for name in names]
     rows += [_topic_by_id(call, topic.topic_id) for topic in request.topics or () if topic.name is None]
-    brokers = [MetadataResponseBroker(node_id=key, host=host, port=port) for key, (host, port) in state.nodes.items()]
+    brokers = [
+        MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=state.racks.get(node_id))
+        for node_id, (host, port) in state.nodes.items()
+    ]
     return MetadataResponse(
         brokers=tuple(brokers),
         cluster_id=state.cluster_id,

@@ -56,7 +56,10 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse:
     call.state.wake_fetches()
     hinted = {row.current_leader.leader_id for topic in topics for row in topic.partition_responses} - {-1}
     nodes = [(node_id, *call.state.nodes[node_id]) for node_id in sorted(hinted)]
-    endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port) for node_id, host, port in nodes]
+    racks = call.state.racks
+    endpoints = [
+        NodeEndpoint(node_id=node_id, host=host, port=port, rack=racks.get(node_id)) for node_id, host, port in nodes
+    ]
     return ProduceResponse(responses=topics, node_endpoints=tuple(endpoints))
 
 

@@ -11,6 +11,7 @@ from random import Random
 from aioprod.records.parser import ControlType
 from aioprod.testing.fake.state.fetch_sessions import FetchSessions
 from aioprod.testing.fake.state.groups import Groups
+from aioprod.testing.fake.state.log import FakePartition
 from aioprod.testing.fake.state.timers import Timers
 from aioprod.testing.fake.state.topics import FakeTopic, Topics
 from aioprod.testing.fake.state.transactions import Transaction, Transactions
@@ -25,13 +26,14 @@ class FakeState:
     """Topics, logs, coordinators, and settings that a test may change.
 
     `nodes` has the addresses of the brokers that are up, by id, and `frozen` the ids of the frozen ones. `coordinators`
-    overrides which broker coordinates a group or transactional id. `leader_hints`: NOT_LEADER_OR_FOLLOWER comes with
-    the new leader (KIP-951).
+    overrides which broker coordinates a group or transactional id, `racks` has the racks of brokers that have one.
+    `leader_hints`: NOT_LEADER_OR_FOLLOWER comes with the new leader (KIP-951).
     """
 
     def __init__(self, seed: int, timers: Timers) -> None:
         self.nodes: dict[int, Address] = {}
         self.frozen: set[int] = set()
+        self.racks: dict[int, str] = {}
         self.topics = Topics(Random(seed))
         self._fetch_sessions: dict[int, FetchSessions] = {}
         self._session_random = Random(seed)
@@ -73,6 +75,20 @@ class FakeState:
         partition.leader = leader
         partition.leader_epoch += 1
         self.wake_fetches()
+
+    def read_replica(self, partition: FakePartition, rack: str, offset: int) -> int:
+        """The follower from which clients of a rack read at this offset, -1 for the leader (KIP-392).
+
+        As Kafka's RackAwareReplicaSelector has it: the leader if it is in that rack itself, else the follower there
+        that has most of the log, and the offset.
+        """
+        if self.racks.get(partition.leader or 0) == rack:
+            return -1
+        ends = {
+            node_id: partition.replica(node_id).log_end for node_id in self.nodes if self.racks.get(node_id) == rack
+        }
+        fitting = [(end, node_id) for node_id, end in ends.items() if partition.first_offset <= offset <= end]
+        return max(fitting, default=(0, -1))[1]
 
     def wake_fetches(self) -> None:
         """Wake the fetches that wait for records: they read again."""

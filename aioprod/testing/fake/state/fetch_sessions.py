@@ -102,4 +102,4 @@ def _log_of(row: PartitionData) -> tuple[int, int, int]:
 
 
 def _says_something(row: PartitionData, shown: tuple[int, int, int] | None) -> bool:
-    return bool(row.records or row.error_code) or _log_of(row) != shown
+    return bool(row.records or row.error_code) or row.preferred_read_replica >= 0 or _log_of(row) != shown

@@ -10,7 +10,7 @@ from aioprod.records.parser import ControlType, ParsedBatch, ParsedRecord, parse
 from aioprod.testing.fake.state.markers import marker
 from aioprod.testing.fake.state.producers import NO_PRODUCER_ID, ProducerStates
 
-__all__ = ["FakePartition", "Isolation", "StoredBatch"]
+__all__ = ["FakePartition", "Follower", "Isolation", "StoredBatch"]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -34,9 +34,19 @@ class Aborted(NamedTuple):
     last_offset: int
 
 
+class Follower(NamedTuple):
+    """What a follower that was held back has of the log: it shows clients what is before its high watermark."""
+
+    high_watermark: int
+    log_end: int
+
+
 @dataclass
 class FakePartition:
-    """One partition: its leader (None for none), its log, and the states of its producers."""
+    """One partition: its leader (None for none), its log, and the states of its producers.
+
+    Each other broker is a follower that has the whole log, except for those in `held`, by node id.
+    """
 
     leader: int | None
     leader_epoch: int = 0
@@ -45,6 +55,12 @@ class FakePartition:
     log: list[StoredBatch] = field(default_factory=list)
     producers: ProducerStates = field(default_factory=ProducerStates)
     aborted: list[Aborted] = field(default_factory=list)
+    held: dict[int, Follower] = field(default_factory=dict)
+
+    def replica(self, node_id: int) -> Follower:
+        """What a broker has of the log; the leader has all of it."""
+        whole = Follower(self.next_offset, self.next_offset)
+        return whole if node_id == self.leader else self.held.get(node_id, whole)
 
     @property
     def last_stable_offset(self) -> int:

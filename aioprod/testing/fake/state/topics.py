@@ -13,7 +13,7 @@ from aioprod.records.parser import ParsedRecord
 from aioprod.testing.fake.state.log import FakePartition, Isolation
 from aioprod.types import TopicPartition
 
-__all__ = ["FakeTopic", "Topics", "led_partition"]
+__all__ = ["FakeTopic", "Topics", "led_partition", "replicated_partition"]
 
 _UUID_BITS: Final = 128
 
@@ -65,6 +65,16 @@ def led_partition(
 
     `leader_epoch` is the one that the client knows, -1 if it knows none.
     """
+    partition, error = replicated_partition(topic, index, unknown, leader_epoch)
+    if partition is not None and partition.leader != node_id:
+        return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return partition, error
+
+
+def replicated_partition(
+    topic: FakeTopic | None, index: int, unknown: ErrorCode, leader_epoch: int = -1
+) -> tuple[FakePartition | None, ErrorCode]:
+    """As `led_partition`, but from any replica, as each broker is one."""
     if topic is None or not 0 <= index < len(topic.partitions):
         return None, unknown
     partition = topic.partitions[index]
@@ -72,6 +82,4 @@ def led_partition(
         return None, ErrorCode.UNKNOWN_LEADER_EPOCH
     if -1 < leader_epoch < partition.leader_epoch:
         return None, ErrorCode.FENCED_LEADER_EPOCH
-    if partition.leader != node_id:
-        return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
     return partition, ErrorCode.NONE

@@ -1,0 +1,173 @@
+"""Batches that grow: one that is full while its partition is held up stays open, in a larger buffer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aioprod.producer.batching.accumulator_settings import AccumulatorSettings
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.buffer_memory import BufferPool
+from aioprod.producer.batching.partition import Partition, Topic
+from aioprod.producer.batching.size_limit import SizeLimit
+from aioprod.records.layout import HEADER, PREFIX
+from aioprod.wire import memory
+
+__all__ = ["SMALLEST_RECORD", "BatchGrowth"]
+
+SMALLEST_RECORD: Final = 7
+"""A batch with less room than this takes no further record."""
+
+_LATELY: Final = 8
+"""So many batches that did not grow end the use of the largest buffers."""
+
+_SLACK: Final = 0.5
+"""The share of `buffer.memory` that the largest buffers of open batches may take in all."""
+
+_UNLIMITED: Final = 2**62
+
+_TAIL: Final = 1
+"""The byte of a buffer behind the records."""
+
+
+class BatchGrowth:
+    """How large open batches become.
+
+    A batch is full at `batch.size`. It leaves then or, while it would only wait, grows by units of `batch.size` up to
+    `batch.size.max`: the longer a partition waits for its acknowledgements, the more of its records share a batch, and
+    what is acknowledged makes the room.
+    """
+
+    __slots__ = (
+        "_batch_size",
+        "_compresses",
+        "_full_position",
+        "_largest_count",
+        "_limit_s",
+        "_pool",
+        "_size_max",
+        "_slack",
+    )
+
+    def __init__(self, settings: AccumulatorSettings, pool: BufferPool, *, compresses: bool) -> None:
+        self._pool = pool
+        self._batch_size = settings.batch_size
+        """The bytes of a unit."""
+        self._size_max = settings.batch_size_max
+        """The bytes of a batch that grows no more; below `batch_size` none grows."""
+        self._compresses = compresses
+        """One batch is closed before it can leave, so that it is compressed when its turn comes."""
+        self._limit_s = settings.metadata_max_age_s
+        """For how long batches of a topic stay below the size that a broker has rejected, in seconds."""
+        self._largest_count = 0
+        """How many open batches have one of the largest buffers."""
+        self._slack = int(settings.buffer_memory * _SLACK)
+        self._full_position = pool.full_size - _TAIL
+        """Where the records of one unit end in its buffer."""
+
+    def buffer(self, partition: Partition, bound: int) -> bytearray:
+        """A buffer for a batch that begins with a record of at most `bound` bytes.
+
+        It is one of the largest if one of the batches before has grown, so that nothing is copied where most do.
+        """
+        if partition.grown_lately and HEADER + bound <= self._size_max and self._may_be_largest():
+            return self._largest()
+        return self._pool.acquire(bound)
+
+    def _may_be_largest(self) -> bool:
+        """Whether there are few of the largest buffers. Pages of them that are not written cost nothing."""
+        return (self._largest_count + 1) * self._size_max <= self._slack
+
+    def _largest(self) -> bytearray:
+        return memory.room(PREFIX + self._size_max + _TAIL)
+
+    def _larger(self, size: int, needed: int) -> bytearray:
+        """A buffer for a batch that grows: else twice as long as before, so that a byte is copied once on average."""
+        largest = PREFIX + self._size_max
+        return memory.room(max(needed, min(2 * size, largest)) + _TAIL)
+
+    def closed(self, batch: Batch) -> None:
+        """An open batch takes no more records: return what it has not used of a larger buffer."""
+        partition = batch.partition
+        partition.grown_lately = _LATELY if batch.units > 1 else max(0, partition.grown_lately - 1)
+        if batch.is_largest:
+            batch.is_largest = False
+            self._largest_count -= 1
+            batch.builder.trim()
+
+    def units_of(self, size: int) -> int:
+        """How many batches of `batch.size` a batch of `size` bytes counts for."""
+        return (size + self._batch_size - 1) // self._batch_size if self._batch_size else 1
+
+    def begin(self, batch: Batch, bound: int, now: float) -> None:
+        """Say where a batch is full that is opened for a record of at most `bound` bytes."""
+        batch.full_position = self._full_position
+        if len(batch.builder.buffer) > PREFIX + self._size_max and self._size_max > self._batch_size:
+            batch.is_largest = True
+            self._largest_count += 1
+            batch.builder.limit_to(max(self._full_position, PREFIX + HEADER + bound))
+        topic = batch.partition.topic
+        if topic.size_limit is not None:
+            end = PREFIX + max(self._limit_of(topic, now), HEADER + bound)
+            if end < self._full_position:
+                batch.full_position = end
+                batch.builder.limit_to(end)
+
+    def fill_buffer(self, batch: Batch, bound: int) -> bool:
+        """Make room for a record of at most `bound` bytes within the first unit; False where that is full."""
+        builder = batch.builder
+        if builder.position + bound > batch.full_position:
+            return False
+        buffer = self._pool.larger(builder.buffer, builder.size - HEADER + bound)
+        if buffer is None:
+            return False
+        self._pool.release(builder.grow(buffer))
+        builder.limit_to(batch.full_position)
+        return True
+
+    def may_grow(self, batch: Batch, bound: int, now: float) -> bool:
+        """Whether a full batch takes a record of at most `bound` bytes too; `now` is in monotonic seconds."""
+        partition = batch.partition
+        size_max = min(self._size_max, self._limit_of(partition.topic, now))
+        if batch.builder.position + bound > PREFIX + size_max:
+            return False
+        return bool(partition.queued) or not self._compresses
+
+    def _limit_of(self, topic: Topic, now: float) -> int:
+        """The most bytes of a batch that the topic takes, as far as is known."""
+        limit = topic.size_limit
+        if limit is None:
+            return _UNLIMITED
+        if now >= limit.until:
+            topic.size_limit = None
+            return _UNLIMITED
+        return limit.size_max
+
+    def rejected(self, batch: Batch, now: float) -> None:
+        """A broker has rejected a batch as too large: let those of its topic stay smaller for a while."""
+        topic = batch.partition.topic
+        if topic.size_limit is None:
+            topic.size_limit = SizeLimit()
+        topic.size_limit.rejected(batch, now + self._limit_s)
+
+    def extend(self, batch: Batch, bound: int, now: float) -> int:
+        """Make room for a record of at most `bound` bytes in a full batch; by how many units it grew.
+
+        By none if those that were withdrawn make the room.
+        """
+        builder = batch.builder
+        if batch.withdrawn and 2 * batch.record_bytes < builder.size:
+            self._pool.release(batch.compact(memory.room(len(builder.buffer))))
+            builder = batch.builder
+            builder.limit_to(batch.full_position)
+            if builder.position + bound <= batch.full_position:
+                return 0
+        units = max(batch.units + 1, self.units_of(builder.position + bound - PREFIX))
+        size_max = min(self._size_max, self._limit_of(batch.partition.topic, now))
+        full_position = PREFIX + min(units * self._batch_size, size_max)
+        if full_position + _TAIL > len(builder.buffer):
+            self._pool.release(builder.grow(self._larger(len(builder.buffer), full_position)))
+        builder.limit_to(full_position)
+        added = units - batch.units
+        batch.units = units
+        batch.full_position = full_position
+        return added
