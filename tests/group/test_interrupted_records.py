@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import uuid
 from collections.abc import Callable
@@ -108,9 +109,10 @@ async def test_a_rebalance_waits_for_the_work_in_hand(
         async def cook() -> None:
             await goes_on.wait()
 
-        async with one.member, two.member:
+        async with one.member, contextlib.AsyncExitStack() as later:
             first = asyncio.create_task(one.read(cook))
             await one.at_work.wait()
+            await later.enter_async_context(two.member)
             second = asyncio.create_task(two.read(nothing))
             await until_a_rebalance_waits(one)
             before = len(one.done)
