@@ -90,9 +90,11 @@ _ALL = (
     ),
     Mutation(
         "a batch grows after it was sent",
-        "aioprod.producer.batching.partition",
-        "            batch.state = QUEUED\n            self.open = None\n",
-        "            batch.state = QUEUED\n",
+        "aioprod.producer.batching.lifecycle",
+        "    partition.enqueue(batch)\n",
+        "    if partition.open is None and not partition.queued:\n        partition.open = batch\n"
+        "        batch.state = OPEN\n        batch.builder.limit_to(batch.full_position)\n"
+        "    else:\n        partition.enqueue(batch)\n",
     ),
     Mutation(
         "a batch is closed twice",
@@ -103,8 +105,8 @@ _ALL = (
     Mutation(
         "a batch that grows forgets its limit",
         "aioprod.producer.batching.growth",
-        "if batch.builder.position + bound > PREFIX + size_max:",
-        "if False:",
+        "PREFIX + min(units * self._batch_size, size_max)",
+        "PREFIX + units * self._batch_size",
     ),
     Mutation(
         "a retry gets a new sequence number",
