@@ -292,11 +292,11 @@ class Sender:
         try:
             now = self._clock()
             batches = sent.batches
-            sent.queue.answered(now - sent.sent_at, self._in_flight_max)
             if body is None:
                 assert error is not None
                 self._outcomes.lost(batches, error, now)
                 return
+            sent.queue.answered(now - sent.sent_at, self._in_flight_max)
             plain = read_plain(sent.version, body, batches)
             if plain is None:
                 throttle_time_ms = self._outcomes.answered(batches, body, sent.version, now)

@@ -272,6 +272,22 @@ async def test_the_round_trip_limits_a_partition(brokers: FakeCluster) -> None:
         assert "Limited" not in producer.explain("t", 0)
 
 
+async def test_an_answer_that_is_lost_says_nothing_about_the_round_trip(brokers: FakeCluster) -> None:
+    brokers.create_topic("t")
+    clock = ShiftedClock()
+    async with running(brokers, clock=clock, request_timeout_ms=30_000) as producer:
+        held = brokers.fault(ProduceRequest, hold=True)
+        future = producer.submit("t", b"0", partition=0)
+        await held.reached.wait()
+        queue = producer._engine.parts.accumulator.queues[1]
+        pass_time(producer, clock, 31.0)
+        await until(lambda: not queue.in_flight)
+        assert queue.round_trip_s == 0.0
+        held.release()
+        await future
+        assert 0.0 < queue.round_trip_s < 30.0
+
+
 async def test_the_socket_is_full(brokers: FakeCluster) -> None:
     brokers.create_topic("t")
     async with running(brokers) as producer:
