@@ -175,11 +175,7 @@ class Explainer:
     def _on_the_way(self, partition: Partition, now: float) -> str | None:
         if not partition.in_flight:
             return None
-        brokers = {
-            batch.broker
-            for batch in islice(self._accumulator.incomplete, _LOOKED_AT)
-            if batch.partition is partition and batch.state == IN_FLIGHT and batch.broker is not None
-        }
+        brokers = {batch.broker for batch in self._in_flight(partition) if batch.broker is not None}
         if not brokers and partition.queue is not None:
             # The batches in flight have expired, and are no longer among the incomplete ones.
             brokers = {partition.queue.node_id}
@@ -199,22 +195,20 @@ class Explainer:
             return None
         if not queue.round_trip_s or partition.retrying or not partition.is_established:
             return None
-        sizes = [
-            batch.builder.compressed_size
-            for batch in islice(self._accumulator.incomplete, _LOOKED_AT)
-            if batch.partition is partition and batch.state == IN_FLIGHT
-        ]
+        sizes = [batch.builder.compressed_size for batch in self._in_flight(partition)]
         if not sizes:
             return None
-        size = sum(sizes) / len(sizes)
-        grown = ""
-        if size > self._accumulator.settings.batch_size:
-            unit = self._accumulator.settings.batch_size
-            grown = f"; batches have grown from {bytes_of(unit)} to {bytes_of(size)}"
+        size, unit = sum(sizes) / len(sizes), self._accumulator.settings.batch_size
+        grown = f"; batches have grown from {bytes_of(unit)} to {bytes_of(size)}" if size > unit else ""
         return (
             f"Limited by the round trip: {counted(len(sizes), 'request')} of {bytes_of(size)} in "
             f"{seconds_of(queue.round_trip_s)} = {bytes_of(sum(sizes) / queue.round_trip_s)}/s{grown}."
         )
+
+    def _in_flight(self, partition: Partition) -> list[Batch]:
+        """The batches of a partition that wait for an answer, as far as they are among the oldest of all."""
+        oldest = islice(self._accumulator.incomplete, _LOOKED_AT)
+        return [batch for batch in oldest if batch.partition is partition and batch.state == IN_FLIGHT]
 
     def _retry(self, partition: Partition, now: float) -> str | None:
         head = partition.queued[0] if partition.queued else None

@@ -403,7 +403,12 @@ def test_loads_memory_and_order_hold_whatever_happens() -> None:
     for _ in range(30):
         in_flight_max = random.choice([1, 5])
         harness = grown_harness(in_flight_max=in_flight_max, buffer_memory=10_000_000)
-        _Chaos(harness, random).run(400)
+        chaos = _Chaos(harness, random)
+        chaos.run(400)
+        assert not harness.accumulator.incomplete
+        assert harness.held() == (0, 0)
+        for numbers in chaos.acknowledged.values():
+            assert numbers == sorted(set(numbers))
 
 
 class _Chaos:
@@ -430,10 +435,6 @@ class _Chaos:
             end_backoffs(self.harness.accumulator, self.now)
             self.drain()
             self.answer()
-        assert not self.harness.accumulator.incomplete
-        assert self.harness.held() == (0, 0)
-        for numbers in self.acknowledged.values():
-            assert numbers == sorted(set(numbers))
 
     def append(self) -> None:
         for _ in range(self.random.randrange(1, 8)):
