@@ -245,15 +245,15 @@ class ProducerOptions(ClientOptions, total=False):
     batch_size: int
     """The bytes of a batch after which it is full, and leaves. 0: each record is its own batch. By default 16384."""
     batch_size_max: int
-    """The bytes up to which a full batch grows while its partition can't send: all its requests in flight are
-    unanswered, its broker is away, it backs off. At most `max.request.size`. The same as `batch.size`: none grows. Not
-    a setting of Java's. By default 1048576."""
+    """The bytes up to which a full batch grows until a request takes it: its partition or broker has all its requests
+    in flight, is away, or backs off. At most `max.request.size`. The same as `batch.size`: none grows. Not a setting of
+    Java's. By default 1048576."""
     buffer_memory: int
     """The bytes of all records that wait for their outcome. When it is used up, sending waits or fails. By default
     33554432."""
     max_request_size: int
-    """The largest request in bytes, and the largest single record before compression. Unless it is given, the last
-    request that a connection may have in flight takes more than one batch up to 16 MiB. By default 1048576."""
+    """The largest request in bytes, and the largest single record before compression. Unless it is given, batches of
+    several partitions may take up to 16 MiB of the last request that a connection has in flight. By default 1048576."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     """How batches are compressed. A batch that compression would enlarge goes uncompressed. By default none."""
     compression_gzip_level: int

@@ -115,9 +115,9 @@ class ProducerConfig(ClientConfig):
     batch_size_max: int = integer(
         1_048_576,
         importance=MEDIUM,
-        doc="The bytes up to which a full batch grows while its partition can't send: all its requests in flight are "
-        "unanswered, its broker is away, it backs off. At most `max.request.size`. The same as `batch.size`: none "
-        "grows. Not a setting of Java's.",
+        doc="The bytes up to which a full batch grows until a request takes it: its partition or broker has all its "
+        "requests in flight, is away, or backs off. At most `max.request.size`. The same as `batch.size`: none grows. "
+        "Not a setting of Java's.",
     )
     buffer_memory: int = integer(
         33_554_432,
@@ -128,8 +128,8 @@ class ProducerConfig(ClientConfig):
     max_request_size: int = integer(
         1_048_576,
         importance=MEDIUM,
-        doc="The largest request in bytes, and the largest single record before compression. Unless it is given, the "
-        "last request that a connection may have in flight takes more than one batch up to 16 MiB.",
+        doc="The largest request in bytes, and the largest single record before compression. Unless it is given, "
+        "batches of several partitions may take up to 16 MiB of the last request that a connection has in flight.",
     )
     compression_type: str = choice(
         "none",
@@ -212,12 +212,16 @@ class ProducerConfig(ClientConfig):
     )
 
     def _adjustments(self) -> Mapping[str, object]:
-        if self.partitioner_rack_aware and not self.client_rack:
-            raise ConfigError(
-                "partitioner.rack.aware=true needs client.rack, which is not set.",
-                hint="Name the rack in which this client is, as the brokers' broker.rack has it.",
-            )
+        _check_rack(self)
         return client_adjustments(self) | _idempotence(self) | _delivery_timeout(self) | _batch_sizes(self)
+
+
+def _check_rack(config: ProducerConfig) -> None:
+    if config.partitioner_rack_aware and not config.client_rack:
+        raise ConfigError(
+            "partitioner.rack.aware=true needs client.rack, which is not set.",
+            hint="Name the rack in which this client is, as the brokers' broker.rack has it.",
+        )
 
 
 _REQUEST_TIMEOUT_SHORTENED_MIN_MS: Final = 100

@@ -44,7 +44,7 @@ cdef class Accumulator:
     @cython.locals(topic=Topic)
     cpdef Topic topic(self, name, double now)
     cpdef void check_size(self, Topic topic, Py_ssize_t bound) except *
-    @cython.locals(choice=PartitionChoice, is_sticky=bint, index=int, chosen=Partition, batch=Batch, size=Py_ssize_t, is_open=bint)
+    @cython.locals(choice=PartitionChoice, is_sticky=bint, index=int, chosen=Partition, batch=Batch, size=Py_ssize_t)
     cpdef Batch put(
         self, Topic topic, bytes key, bytes value, bytes headers, int partition, long long timestamp, double now,
         Py_ssize_t bound,
@@ -63,7 +63,7 @@ cdef class Accumulator:
     cpdef int count(self, Batch batch, Py_ssize_t records, Py_ssize_t size, double now) except -1
     @cython.locals(builder=RecordBatchBuilder, batch=Batch, topic=Topic)
     cdef Batch _open(self, Partition partition, Py_ssize_t bound, double now)
-    @cython.locals(partition=Partition, units=int)
+    @cython.locals(partition=Partition, was_full=bint, units=int)
     cpdef void full(self, Batch batch, Py_ssize_t bound, double now) except *
     cpdef void end_linger(self, Partition partition, double now) except *
     cpdef void close_batch(self, Batch batch, double now) except *

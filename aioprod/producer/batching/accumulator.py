@@ -194,11 +194,11 @@ class Accumulator:
         chosen = topic.partitions[index]
         batch = chosen.open
         # Most records fit into the open batch, and `place` takes as many instructions to call as to encode them.
-        is_open = batch is not None and now <= batch.open_until
-        size = batch.builder.append(timestamp, key, value, headers) if batch is not None and is_open else 0
-        if batch is not None and size:
-            self.count(batch, 1, size, now)
-            return batch
+        if batch is not None and now <= batch.open_until:
+            size = batch.builder.append(timestamp, key, value, headers)
+            if size:
+                self.count(batch, 1, size, now)
+                return batch
         return self.place(
             topic,
             -1 if is_sticky else index,
@@ -322,16 +322,17 @@ class Accumulator:
         return batch
 
     def full(self, batch: Batch, bound: int, now: float) -> None:
-        """An open batch has no room for a record of `bound` bytes: make some while it is held up, or close it."""
+        """An open batch has no room for a record of `bound` bytes: it grows, and may leave, or is closed."""
         partition = batch.partition
-        if not self.growth.may_grow(batch, bound, now):
+        was_full = batch.units > 1
+        units = self.growth.extend(batch, bound, now)
+        if units < 0:
             self._close(batch, self.settings.batch_size, now)
             partition.enlist(now, self.linger_s)
             return
-        units = self.growth.extend(batch, bound, now)
         partition.topic.count_queued(partition.index, units)
         partition.end_turn(units * self.settings.batch_size, self.settings.availability_timeout_s, now)
-        if batch.units > 1:
+        if units and not was_full:
             partition.enlist(now, self.linger_s)
 
     def end_linger(self, partition: Partition, now: float) -> None:

@@ -16,14 +16,12 @@ cdef class BatchGrowth:
     cdef BufferPool _pool
     cdef Py_ssize_t _batch_size, _size_max
     cdef bint _compresses
-    cdef Py_ssize_t _largest_count, _slack
+    cdef Py_ssize_t _largest_count, _largest_size, _slack
     cdef Py_ssize_t _full_position
     cdef double _limit_s
 
     cpdef bytearray buffer(self, Partition partition, Py_ssize_t bound)
     cdef bint _may_be_largest(self) except -1
-    cdef bytearray _largest(self)
-    @cython.locals(largest=Py_ssize_t)
     cdef bytearray _larger(self, Py_ssize_t size, Py_ssize_t needed)
     @cython.locals(partition=Partition)
     cpdef void closed(self, Batch batch) except *
@@ -33,7 +31,5 @@ cdef class BatchGrowth:
     @cython.locals(builder=RecordBatchBuilder, buffer=bytearray)
     cpdef bint fill_buffer(self, Batch batch, Py_ssize_t bound) except -1
     cdef Py_ssize_t _limit_of(self, Topic topic, double now) except -1
-    @cython.locals(partition=Partition, size_max=Py_ssize_t)
-    cpdef bint may_grow(self, Batch batch, Py_ssize_t bound, double now) except -1
-    @cython.locals(builder=RecordBatchBuilder, units=int, added=int, full_position=Py_ssize_t, size_max=Py_ssize_t, size=Py_ssize_t)
-    cpdef int extend(self, Batch batch, Py_ssize_t bound, double now) except -1
+    @cython.locals(builder=RecordBatchBuilder, partition=Partition, units=int, added=int, full_position=Py_ssize_t, size_max=Py_ssize_t, size=Py_ssize_t)
+    cpdef int extend(self, Batch batch, Py_ssize_t bound, double now) except -2

@@ -1,4 +1,4 @@
-"""Batches that grow: one that is full while its partition is held up stays open, in a larger buffer."""
+"""Batches that grow: one that is full stays open until a request takes it, in larger and larger buffers."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _TAIL: Final = 1
 class BatchGrowth:
     """How large open batches become.
 
-    A batch is full at `batch.size`. It leaves then or, while it would only wait, grows by units of `batch.size` up to
-    `batch.size.max`: the longer a partition waits for its acknowledgements, the more of its records share a batch, and
-    what is acknowledged makes the room.
+    A batch is full at `batch.size`. Until a request takes it, it grows by units of `batch.size` up to `batch.size.max`:
+    the longer a partition waits for its acknowledgements, the more of its records share a batch, and what is
+    acknowledged makes the room.
     """
 
     __slots__ = (
@@ -42,6 +42,7 @@ class BatchGrowth:
         "_compresses",
         "_full_position",
         "_largest_count",
+        "_largest_size",
         "_limit_s",
         "_pool",
         "_size_max",
@@ -55,7 +56,7 @@ class BatchGrowth:
         self._size_max = settings.batch_size_max
         """The bytes of a batch that grows no more; below `batch_size` none grows."""
         self._compresses = compresses
-        """One batch is closed before it can leave, so that it is compressed when its turn comes."""
+        """A full batch with none before it is closed, so that it is compressed when its turn comes."""
         self._limit_s = settings.metadata_max_age_s
         """For how long batches of a topic stay below the size that a broker has rejected, in seconds."""
         self._largest_count = 0
@@ -63,6 +64,8 @@ class BatchGrowth:
         self._slack = int(settings.buffer_memory * _SLACK)
         self._full_position = pool.full_size - _TAIL
         """Where the records of one unit end in its buffer."""
+        self._largest_size = PREFIX + self._size_max + _TAIL if self._size_max > self._batch_size else 0
+        """The bytes of the largest buffer, 0 where no batch grows."""
 
     def buffer(self, partition: Partition, bound: int) -> bytearray:
         """A buffer for a batch that begins with a record of at most `bound` bytes.
@@ -70,20 +73,16 @@ class BatchGrowth:
         It is one of the largest if one of the batches before has grown, so that nothing is copied where most do.
         """
         if partition.grown_lately and HEADER + bound <= self._size_max and self._may_be_largest():
-            return self._largest()
+            return memory.room(self._largest_size)
         return self._pool.acquire(bound)
 
     def _may_be_largest(self) -> bool:
         """Whether there are few of the largest buffers. Pages of them that are not written cost nothing."""
         return (self._largest_count + 1) * self._size_max <= self._slack
 
-    def _largest(self) -> bytearray:
-        return memory.room(PREFIX + self._size_max + _TAIL)
-
     def _larger(self, size: int, needed: int) -> bytearray:
-        """A buffer for a batch that grows: else twice as long as before, so that a byte is copied once on average."""
-        largest = PREFIX + self._size_max
-        return memory.room(max(needed, min(2 * size, largest)) + _TAIL)
+        """A buffer for a batch that grows: twice as long as before, so that a byte is copied once on average."""
+        return memory.room(max(needed + _TAIL, min(2 * size, self._largest_size)))
 
     def closed(self, batch: Batch) -> None:
         """An open batch takes no more records: return what it has not used of a larger buffer."""
@@ -101,7 +100,7 @@ class BatchGrowth:
     def begin(self, batch: Batch, bound: int, now: float) -> None:
         """Say where a batch is full that is opened for a record of at most `bound` bytes."""
         batch.full_position = self._full_position
-        if len(batch.builder.buffer) > PREFIX + self._size_max and self._size_max > self._batch_size:
+        if len(batch.builder.buffer) == self._largest_size:
             batch.is_largest = True
             self._largest_count += 1
             batch.builder.limit_to(max(self._full_position, PREFIX + HEADER + bound))
@@ -124,14 +123,6 @@ class BatchGrowth:
         builder.limit_to(batch.full_position)
         return True
 
-    def may_grow(self, batch: Batch, bound: int, now: float) -> bool:
-        """Whether a full batch takes a record of at most `bound` bytes too; `now` is in monotonic seconds."""
-        partition = batch.partition
-        size_max = min(self._size_max, self._limit_of(partition.topic, now))
-        if batch.builder.position + bound > PREFIX + size_max:
-            return False
-        return bool(partition.queued) or not self._compresses
-
     def _limit_of(self, topic: Topic, now: float) -> int:
         """The most bytes of a batch that the topic takes, as far as is known."""
         limit = topic.size_limit
@@ -150,11 +141,15 @@ class BatchGrowth:
         topic.size_limit.rejected(batch, now + self._limit_s)
 
     def extend(self, batch: Batch, bound: int, now: float) -> int:
-        """Make room for a record of at most `bound` bytes in a full batch; by how many units it grew.
+        """Make room for a record of at most `bound` bytes in a full batch; by how many units it grew, -1: it may not.
 
-        By none if those that were withdrawn make the room.
+        By none if those that were withdrawn make the room. `now` is in monotonic seconds.
         """
         builder = batch.builder
+        partition = batch.partition
+        size_max = min(self._size_max, self._limit_of(partition.topic, now))
+        if builder.position + bound > PREFIX + size_max or (self._compresses and not partition.queued):
+            return -1
         if batch.withdrawn and 2 * batch.record_bytes < builder.size:
             self._pool.release(batch.compact(memory.room(len(builder.buffer))))
             builder = batch.builder
@@ -162,7 +157,6 @@ class BatchGrowth:
             if builder.position + bound <= batch.full_position:
                 return 0
         units = max(batch.units + 1, self.units_of(builder.position + bound - PREFIX))
-        size_max = min(self._size_max, self._limit_of(batch.partition.topic, now))
         full_position = PREFIX + min(units * self._batch_size, size_max)
         if full_position + _TAIL > len(builder.buffer):
             self._pool.release(builder.grow(self._larger(len(builder.buffer), full_position)))
