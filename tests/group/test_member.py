@@ -25,7 +25,8 @@ from aioprod.messages import (
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from aioprod.wire.schema import AnyRequest
-from tests.support.sessions import FAST, tasks_beside
+from tests.support.sessions import FAST, keep_loop_time, tasks_beside
+from tests.support.simulated import in_simulated_time
 from tests.support.stored_batches import fill
 
 PATIENCE_S = 20.0
@@ -92,6 +93,13 @@ async def assigned(member: Member, *partitions: TopicPartition) -> None:
     """Wait until the member owns just these, while it asks for records."""
     async with asyncio.timeout(PATIENCE_S):
         while member.assignment != frozenset(partitions):
+            await asyncio.sleep(0.005)
+
+
+async def until_a_rebalance_waits(member: Member) -> None:
+    """Wait until the member is to revoke partitions as soon as its work allows."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not member._gate._rebalances:
             await asyncio.sleep(0.005)
 
 
@@ -225,7 +233,7 @@ async def test_a_partition_is_not_revoked_while_its_record_is_processed() -> Non
             await take(first, 1)
             async with second, reading(second):
                 # The group waits for the first member, whose user is busy.
-                await asyncio.sleep(0.2)
+                await until_a_rebalance_waits(first)
                 assert log.calls == [("assigned", frozenset({P0, P1}))]
                 assert second.assignment == frozenset()
                 await first.commit()
@@ -392,16 +400,20 @@ async def test_other_topics_are_read_from_now_on() -> None:
 # -- what goes wrong
 
 
+@in_simulated_time
 async def test_the_time_between_two_records_counts_from_the_first() -> None:
-    async with cluster(partitions=1) as brokers, new_member(brokers, max_poll_interval_ms=1000) as member:
-        async with asyncio.timeout(PATIENCE_S):
+    async with cluster(partitions=1) as brokers:
+        member = new_member(brokers, max_poll_interval_ms=1000)
+        keep_loop_time(member._session, member._reading)
+        async with member:
             waiting = asyncio.create_task(anext(member))
             await assigned(member, P0)
             await asyncio.sleep(0.9)
             fill(brokers.topics["t"].partitions[0], 1)
-            await waiting
-        await asyncio.sleep(0.4)
-        await member.commit()
+            async with asyncio.timeout(PATIENCE_S):
+                await waiting
+            await asyncio.sleep(0.4)
+            await member.commit()
         assert committed(brokers) == {P0: 1}
 
 
