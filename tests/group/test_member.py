@@ -68,6 +68,13 @@ def new_member(brokers: FakeCluster, **options: Any) -> Member:
     return Member(brokers.bootstrap, **{"group_id": "g", "topics": ["t"], **QUICK, **options})
 
 
+def timed_member(brokers: FakeCluster, **options: Any) -> Member:
+    """As `new_member`, in the time of the loop."""
+    member = new_member(brokers, **options)
+    keep_loop_time(member._session, member._reading)
+    return member
+
+
 @asynccontextmanager
 async def cluster(partitions: int = 2, records: int = 0, brokers: int = 1) -> AsyncIterator[FakeCluster]:
     """Brokers with topic "t", each of whose partitions has so many records."""
@@ -402,18 +409,15 @@ async def test_other_topics_are_read_from_now_on() -> None:
 
 @in_simulated_time
 async def test_the_time_between_two_records_counts_from_the_first() -> None:
-    async with cluster(partitions=1) as brokers:
-        member = new_member(brokers, max_poll_interval_ms=1000)
-        keep_loop_time(member._session, member._reading)
-        async with member:
+    async with cluster(partitions=1) as brokers, timed_member(brokers, max_poll_interval_ms=1000) as member:
+        async with asyncio.timeout(PATIENCE_S):
             waiting = asyncio.create_task(anext(member))
             await assigned(member, P0)
             await asyncio.sleep(0.9)
             fill(brokers.topics["t"].partitions[0], 1)
-            async with asyncio.timeout(PATIENCE_S):
-                await waiting
-            await asyncio.sleep(0.4)
-            await member.commit()
+            await waiting
+        await asyncio.sleep(0.4)
+        await member.commit()
         assert committed(brokers) == {P0: 1}
 
 
@@ -490,11 +494,12 @@ async def test_a_static_member_is_fenced_by_its_successor() -> None:
         await old.close()
 
 
+@in_simulated_time
 async def test_max_poll_interval_loses_the_partitions() -> None:
     log = CallbackLog()
     async with (
         cluster(partitions=1, records=4) as brokers,
-        new_member(brokers, max_poll_interval_ms=300, **log.callbacks) as member,
+        timed_member(brokers, max_poll_interval_ms=1000, **log.callbacks) as member,
     ):
         await take(member, 1)
         async with asyncio.timeout(PATIENCE_S):
@@ -507,11 +512,12 @@ async def test_max_poll_interval_loses_the_partitions() -> None:
         assert log.calls[1:] == [("lost", frozenset({P0})), ("assigned", frozenset({P0}))]
 
 
+@in_simulated_time
 async def test_without_on_lost_lost_partitions_go_to_on_revoked() -> None:
     log = CallbackLog()
     async with (
         cluster(partitions=1, records=4) as brokers,
-        new_member(brokers, max_poll_interval_ms=300, on_revoked=log.note("revoked")) as member,
+        timed_member(brokers, max_poll_interval_ms=1000, on_revoked=log.note("revoked")) as member,
     ):
         await take(member, 1)
         async with asyncio.timeout(PATIENCE_S):

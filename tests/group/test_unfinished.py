@@ -27,6 +27,7 @@ from tests.group.test_member import (
     committed,
     new_member,
     take,
+    timed_member,
     until_a_rebalance_waits,
 )
 from tests.support.sessions import keep_loop_time
@@ -160,16 +161,19 @@ def options_of(protocol: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("sequence", SEQUENCES)
+@in_simulated_time
 async def test_what_is_not_finished_is_not_committed(
     sequence: Callable[[Count], Awaitable[None]], form: str, protocol: str, in_background: bool
 ) -> None:
     async with cluster(partitions=1, records=RECORDS) as brokers, asyncio.timeout(PATIENCE_S):
         one = Count(brokers, form, **options_of(protocol, enable_auto_commit=in_background))
+        keep_loop_time(one.member._session, one.member._reading)
         await sequence(one)
         assert committed(brokers).get(P0, 0) == len(one.done)
         assert one.done == list(range(len(one.done)))
         assert FAILING not in one.done
         two = Count(brokers, form, **options_of(protocol))
+        keep_loop_time(two.member._session, two.member._reading)
         async with two.member:
             await two.read(nothing)
         assert one.done + two.done == list(range(RECORDS))
@@ -311,9 +315,7 @@ async def test_lost_partitions_are_not_committed_in_the_background() -> None:
     async with cluster(partitions=1, records=RECORDS) as brokers, asyncio.timeout(PATIENCE_S):
         log = CallbackLog()
         options: dict[str, Any] = {"max_poll_interval_ms": 1000, "enable_auto_commit": True, **log.callbacks}
-        member = new_member(brokers, **options)
-        keep_loop_time(member._session, member._reading)
-        async with member:
+        async with timed_member(brokers, **options) as member:
             await take(member, 3)
             # One interval of the background commits passes after the loss.
             await asyncio.sleep(10.0)
