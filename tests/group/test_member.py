@@ -499,7 +499,7 @@ async def test_max_poll_interval_loses_the_partitions() -> None:
     log = CallbackLog()
     async with (
         cluster(partitions=1, records=4) as brokers,
-        timed_member(brokers, max_poll_interval_ms=1000, **log.callbacks) as member,
+        timed_member(brokers, max_poll_interval_ms=300, **log.callbacks) as member,
     ):
         await take(member, 1)
         async with asyncio.timeout(PATIENCE_S):
@@ -517,7 +517,7 @@ async def test_without_on_lost_lost_partitions_go_to_on_revoked() -> None:
     log = CallbackLog()
     async with (
         cluster(partitions=1, records=4) as brokers,
-        timed_member(brokers, max_poll_interval_ms=1000, on_revoked=log.note("revoked")) as member,
+        timed_member(brokers, max_poll_interval_ms=300, on_revoked=log.note("revoked")) as member,
     ):
         await take(member, 1)
         async with asyncio.timeout(PATIENCE_S):

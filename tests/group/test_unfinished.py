@@ -314,7 +314,7 @@ async def test_a_background_commit_that_fails_is_logged_and_made_again(caplog: p
 async def test_lost_partitions_are_not_committed_in_the_background() -> None:
     async with cluster(partitions=1, records=RECORDS) as brokers, asyncio.timeout(PATIENCE_S):
         log = CallbackLog()
-        options: dict[str, Any] = {"max_poll_interval_ms": 1000, "enable_auto_commit": True, **log.callbacks}
+        options: dict[str, Any] = {"max_poll_interval_ms": 50, "enable_auto_commit": True, **log.callbacks}
         async with timed_member(brokers, **options) as member:
             await take(member, 3)
             # One interval of the background commits passes after the loss.
