@@ -59,6 +59,12 @@ class Workers:
         for process in self._processes.values():
             assert await process.wait() == 0
 
+    async def kill_rest(self) -> None:
+        """Kill those that have not ended: a test that fails leaves none behind."""
+        for slot, process in self._processes.items():
+            if process.returncode is None:
+                await self.kill(slot)
+
     @property
     def handled(self) -> Counter[int]:
         """How often the handler of each record has returned."""
@@ -71,10 +77,13 @@ async def workers(
 ) -> AsyncIterator[Workers]:
     """Three workers, for the time of the block."""
     found = Workers(kafka_cluster.bootstrap_servers, topic, dead, protocol, folder=folder)
-    for slot in range(SLOTS):
-        await found.start(slot)
-    yield found
-    await found.end()
+    try:
+        for slot in range(SLOTS):
+            await found.start(slot)
+        yield found
+        await found.end()
+    finally:
+        await found.kill_rest()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

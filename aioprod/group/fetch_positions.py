@@ -34,7 +34,7 @@ class FetchPositions:
         self._lookup_error: AioprodError | None = None
         self._observers: list[Callable[[TopicPartition], object]] = []
         self._metadata_version = -1
-        """That of the last metadata in which no topic was another one."""
+        """The version of the last metadata in which no topic was created again."""
 
     def __iter__(self) -> Iterator[Position]:
         return iter([one for tp, one in self._positions.items() if tp not in self._paused])
@@ -145,7 +145,7 @@ class FetchPositions:
         return position
 
     def read_again(self, tp: TopicPartition, offset: int) -> None:
-        """As `move`, unless it is being looked up where to read: the log does not have the next offset."""
+        """As `move`, unless the position is being looked up: then the log does not have this offset."""
         if tp in self._positions:
             self.move(tp, offset)
 

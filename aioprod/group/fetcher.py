@@ -444,6 +444,6 @@ class Fetcher:
         self._leaders.retry_later(one, error)
         if self._reset_time is None:
             raise error
-        # What was fetched before is returned by now, but for records that were gathered for a list: these still are.
+        # What was fetched before has been returned, but for records that were gathered for a list: they follow.
         self._positions.reset(one, self._reset_time)
         self._session.notify()

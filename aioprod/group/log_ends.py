@@ -16,9 +16,9 @@ _OLD_S: Final = 10.0
 
 
 class LogEnds:
-    """The log ends of the last Fetch responses. One is old when the broker that said it has not answered for a while.
+    """The log ends of the last Fetch responses. One is old when its broker has not answered for a while.
 
-    A follower's high watermark may be behind the leader's: its end is that of the records which it shows.
+    A follower's end is that of the records which it returns: its high watermark may be behind the leader's.
     """
 
     def __init__(self, session: Session, fetch_wait_s: float) -> None:

@@ -36,7 +36,7 @@ _FIRST_STATIC: Final = 7
 _UNCLEAR: Final = (None, ErrorCode.UNKNOWN_SERVER_ERROR)
 """The codes after which it is not known whether the offset of a partition is committed."""
 _UNKNOWN_ID_TRIES: Final = 5
-"""How often an unknown topic id is tried, for about two seconds: a new one spreads, that of a deleted topic is gone."""
+"""Tries with an unknown topic id, in about two seconds: brokers learn a new one; that of a deleted topic is gone."""
 _TAKEN_OVER: Final = (
     "Its partitions may have another owner now, which starts at the last committed offsets: undo what was done since "
     "then if it counts twice, and continue to read."
@@ -102,11 +102,11 @@ async def commit_offsets(
     """Commit the next offsets to read; errors that may pass are retried until `deadline` (monotonic seconds).
 
     Where all have one of `topic_ids`, and the coordinator knows ids (4.1), nothing is committed for other topics of the
-    same names: no topic with the id is an error that is raised after a few tries (UNKNOWN_TOPIC_ID). With `tries_max`,
-    so is any error that may pass. Some may be committed when it raises: AuthorizationError, RequestTimedOutError, and
-    BrokerError with its code, also for REBALANCE_IN_PROGRESS, and where the coordinator has fenced the member
-    (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH). `may_be_stored` of the error says
-    whether that can be.
+    same names: an id that no topic has is an error after a few tries (UNKNOWN_TOPIC_ID). With `tries_max`, any error
+    that may pass is raised after so many tries. Some may be committed when it raises: AuthorizationError,
+    RequestTimedOutError, and BrokerError with its code, also for REBALANCE_IN_PROGRESS, and where the coordinator has
+    fenced the member (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH). `may_be_stored`
+    of the error says whether that can be.
     """
     left = dict(offsets)
     sent = 0

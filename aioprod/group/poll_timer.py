@@ -52,14 +52,20 @@ class PollTimer:
 
     def age_s(self) -> float:
         """How long the application has not polled: 0.0 while it waits for records, and before its first poll."""
-        has_ended = self.polled_at > -math.inf and not self._gate.is_polling
-        return self._session.clock() - self.polled_at if has_ended else 0.0
+        return self._session.clock() - self.polled_at if self._has_ended else 0.0
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether the last poll has ended, and the next one has not begun."""
+        return self.polled_at > -math.inf and not self._gate.is_polling
 
     async def run(self) -> None:
         """Check until cancelled."""
         logged_at = -math.inf
         while True:
-            left_s = self._interval_s - self.age_s()
+            # Not the interval without the age: what rounding leaves of it can be too short to sleep for.
+            overdue_at = self.polled_at + self._interval_s
+            left_s = overdue_at - self._session.clock() if self._has_ended else self._interval_s
             if left_s <= 0.0 and logged_at != self.polled_at:
                 logged_at = self.polled_at
                 self._log_overdue()

@@ -94,6 +94,10 @@ async def test_a_position_is_not_committed_for_a_topic_that_was_created_again(
         assert await take(member, 3) == {0: [0, 1, 2]}
         await member.commit({TopicPartition(topic, 0): 2})
         await case[0].delete_topic(topic)
+        # The coordinator forgets the offset when it knows that the topic is deleted.
+        async with asyncio.timeout(PATIENCE_S):
+            while await member.committed() != {TopicPartition(topic, 0): None}:
+                await asyncio.sleep(0.01)
         await case[0].create_topic(topic)
         with pytest.raises(BrokerError, match="its coordinator answered UNKNOWN_TOPIC_ID"):
             await member.commit()

@@ -15,7 +15,7 @@ from aioprod.messages import HeartbeatRequest, LeaveGroupRequest
 from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop
 from aioprod.types import TopicPartition
-from tests.group.test_member import P0, PATIENCE_S, cluster, committed, new_member
+from tests.group.test_member import P0, PATIENCE_S, cluster, committed, new_member, until_a_rebalance_waits
 from tests.group.test_unfinished import PROTOCOLS, options_of
 from tests.support.sessions import keep_loop_time
 
@@ -202,6 +202,7 @@ def test_a_poll_that_waits_ends_at_once() -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_a_rebalance_that_waits_for_the_record_does_not_delay_the_end(protocol: str) -> None:
     async with cluster(partitions=2, records=3) as brokers, asyncio.timeout(PATIENCE_S):
+        brokers.state.groups.settings.heartbeat_interval_s = 0.02
         one, other = (Member(brokers.bootstrap, group_id="g", topics=["t"], **options_of(protocol)) for _ in range(2))
         at_work, goes_on = asyncio.Event(), asyncio.Event()
 
@@ -216,9 +217,10 @@ async def test_a_rebalance_that_waits_for_the_record_does_not_delay_the_end(prot
             await at_work.wait()
             async with other:
                 polling = asyncio.ensure_future(anext(other))
-                await asyncio.sleep(0.2)
+                await until_a_rebalance_waits(one)
                 closing = asyncio.create_task(one.close())
-                await asyncio.sleep(0.05)
+                while one.health().state != "closing":
+                    await asyncio.sleep(0)
                 goes_on.set()
                 await closing
                 await task

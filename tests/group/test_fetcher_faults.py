@@ -62,7 +62,8 @@ async def test_it_waits_for_a_leader_as_long_as_it_takes() -> None:
         brokers.state.move_leader(FIRST, None)
         fetcher.add({FIRST: 1})
         waiting = asyncio.ensure_future(fetcher.next())
-        await asyncio.sleep(0.05)
+        # It has looked for the leader again, longer than its time.
+        await until(lambda: len(brokers.seen_of(MetadataRequest)) > 4)
         brokers.state.move_leader(FIRST, 1)
         assert (await given(waiting)).offset == 1
         assert not brokers.errors

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aioprod.testing import FakeCluster
-from tests.group.test_member import P0, PATIENCE_S, cluster, committed
+from tests.group.test_member import P0, PATIENCE_S, cluster, committed, until_a_rebalance_waits
 from tests.group.test_unfinished import FAILING, FORMS, PROTOCOLS, RECORDS, Count, lasts, nothing, options_of
 
 
@@ -22,12 +22,6 @@ def in_runner(scene: Callable[[asyncio.Runner, FakeCluster], None]) -> None:
         brokers = cluster(partitions=1, records=RECORDS)
         scene(runner, runner.run(brokers.__aenter__()))
         runner.run(brokers.__aexit__(None, None, None))
-
-
-async def until_a_rebalance_waits(one: Count) -> None:
-    """Wait until the member is to revoke its partition as soon as its work allows."""
-    while not one.member._gate._rebalances:
-        await asyncio.sleep(0.005)
 
 
 async def read_the_rest(one: Count) -> None:
@@ -114,7 +108,7 @@ async def test_a_rebalance_waits_for_the_work_in_hand(
             await one.at_work.wait()
             await later.enter_async_context(two.member)
             second = asyncio.create_task(two.read(nothing))
-            await until_a_rebalance_waits(one)
+            await until_a_rebalance_waits(one.member)
             before = len(one.done)
             assert committed(brokers).get(P0, 0) <= before
             assert "revoked" not in one.events

@@ -25,7 +25,8 @@ from aioprod.messages import (
 from aioprod.testing import FakeCluster
 from aioprod.types import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from aioprod.wire.schema import AnyRequest
-from tests.support.sessions import FAST, tasks_beside
+from tests.support.sessions import FAST, keep_loop_time, tasks_beside
+from tests.support.simulated import in_simulated_time
 from tests.support.stored_batches import fill
 
 PATIENCE_S = 20.0
@@ -67,6 +68,13 @@ def new_member(brokers: FakeCluster, **options: Any) -> Member:
     return Member(brokers.bootstrap, **{"group_id": "g", "topics": ["t"], **QUICK, **options})
 
 
+def timed_member(brokers: FakeCluster, **options: Any) -> Member:
+    """As `new_member`, in the time of the loop."""
+    member = new_member(brokers, **options)
+    keep_loop_time(member._session, member._reading)
+    return member
+
+
 @asynccontextmanager
 async def cluster(partitions: int = 2, records: int = 0, brokers: int = 1) -> AsyncIterator[FakeCluster]:
     """Brokers with topic "t", each of whose partitions has so many records."""
@@ -92,6 +100,13 @@ async def assigned(member: Member, *partitions: TopicPartition) -> None:
     """Wait until the member owns just these, while it asks for records."""
     async with asyncio.timeout(PATIENCE_S):
         while member.assignment != frozenset(partitions):
+            await asyncio.sleep(0.005)
+
+
+async def until_a_rebalance_waits(member: Member) -> None:
+    """Wait until the member is to revoke partitions as soon as its work allows."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not member._gate._rebalances:
             await asyncio.sleep(0.005)
 
 
@@ -225,7 +240,7 @@ async def test_a_partition_is_not_revoked_while_its_record_is_processed() -> Non
             await take(first, 1)
             async with second, reading(second):
                 # The group waits for the first member, whose user is busy.
-                await asyncio.sleep(0.2)
+                await until_a_rebalance_waits(first)
                 assert log.calls == [("assigned", frozenset({P0, P1}))]
                 assert second.assignment == frozenset()
                 await first.commit()
@@ -392,8 +407,9 @@ async def test_other_topics_are_read_from_now_on() -> None:
 # -- what goes wrong
 
 
+@in_simulated_time
 async def test_the_time_between_two_records_counts_from_the_first() -> None:
-    async with cluster(partitions=1) as brokers, new_member(brokers, max_poll_interval_ms=1000) as member:
+    async with cluster(partitions=1) as brokers, timed_member(brokers, max_poll_interval_ms=1000) as member:
         async with asyncio.timeout(PATIENCE_S):
             waiting = asyncio.create_task(anext(member))
             await assigned(member, P0)
@@ -478,11 +494,12 @@ async def test_a_static_member_is_fenced_by_its_successor() -> None:
         await old.close()
 
 
+@in_simulated_time
 async def test_max_poll_interval_loses_the_partitions() -> None:
     log = CallbackLog()
     async with (
         cluster(partitions=1, records=4) as brokers,
-        new_member(brokers, max_poll_interval_ms=300, **log.callbacks) as member,
+        timed_member(brokers, max_poll_interval_ms=300, **log.callbacks) as member,
     ):
         await take(member, 1)
         async with asyncio.timeout(PATIENCE_S):
@@ -495,11 +512,12 @@ async def test_max_poll_interval_loses_the_partitions() -> None:
         assert log.calls[1:] == [("lost", frozenset({P0})), ("assigned", frozenset({P0}))]
 
 
+@in_simulated_time
 async def test_without_on_lost_lost_partitions_go_to_on_revoked() -> None:
     log = CallbackLog()
     async with (
         cluster(partitions=1, records=4) as brokers,
-        new_member(brokers, max_poll_interval_ms=300, on_revoked=log.note("revoked")) as member,
+        timed_member(brokers, max_poll_interval_ms=300, on_revoked=log.note("revoked")) as member,
     ):
         await take(member, 1)
         async with asyncio.timeout(PATIENCE_S):

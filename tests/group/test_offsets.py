@@ -25,6 +25,7 @@ from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.groups import Committed, FakeGroup
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.support.sessions import running_session
+from tests.support.simulated import in_simulated_time
 
 GROUP = "readers"
 PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("clicks", 0)]
@@ -34,7 +35,8 @@ MEMBER = GroupMetadata(GROUP, 3, "me")
 @asynccontextmanager
 async def coordinated(count: int = 1) -> AsyncIterator[tuple[FakeCluster, Session, Coordinator]]:
     """Brokers with the topics and a group of one member, and a client of its coordinator."""
-    async with FakeCluster(count) as brokers, running_session(brokers) as session:
+    clock = asyncio.get_running_loop().time
+    async with FakeCluster(count) as brokers, running_session(brokers, clock=clock) as session:
         brokers.create_topic("orders", 2)
         brokers.create_topic("clicks")
         brokers.state.groups[GROUP] = FakeGroup(generation=3, members={"me"})
@@ -82,6 +84,7 @@ async def test_start_offsets_of_no_partitions_send_no_request() -> None:
         assert not brokers.seen_of(OffsetFetchRequest)
 
 
+@in_simulated_time
 async def test_it_waits_for_a_transaction_with_an_offset() -> None:
     async with coordinated() as (brokers, session, coordinator):
         group = brokers.state.groups[GROUP]
@@ -112,6 +115,7 @@ async def test_a_group_whose_offsets_can_not_be_fetched(code: ErrorCode, kind: t
 
 
 @pytest.mark.parametrize("partition", [None, PLACES[0]])
+@in_simulated_time
 async def test_a_code_that_does_not_say_what_is_wrong_is_tried_again(partition: TopicPartition | None) -> None:
     async with coordinated() as (brokers, session, coordinator):
         brokers.state.groups[GROUP].offsets = {PLACES[0]: Committed(7)}
@@ -172,7 +176,7 @@ async def test_a_topic_that_was_created_again_is_another_one() -> None:
         assert [len(one.topics) for one in brokers.seen_of(OffsetCommitRequest)] == [3, 1, 1, 1, 1]
 
 
-async def test_a_coordinator_that_moves_is_found_again_by_the_word_of_one_topic_id() -> None:
+async def test_a_commit_by_topic_id_finds_a_coordinator_that_moved() -> None:
     async with coordinated() as (brokers, session, coordinator):
         brokers.fault(OffsetCommitRequest, error=ErrorCode.NOT_COORDINATOR, partition=PLACES[0])
         offsets = next_offsets(5, 6, 7)
@@ -249,6 +253,7 @@ async def test_what_may_pass_is_tried_again_for_those_alone() -> None:
         assert {tp: one.offset for tp, one in committed(brokers).items()} == dict(zip(PLACES, (5, 6, 7), strict=True))
 
 
+@in_simulated_time
 async def test_a_commit_ends_at_its_deadline() -> None:
     async with coordinated() as (brokers, session, coordinator):
         brokers.delete_topic("clicks")

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
 from typing import Any, Final, TypeAlias
 
 import pytest
@@ -16,8 +17,21 @@ from aioprod.messages import OffsetCommitRequest
 from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop
 from aioprod.types import ConsumedRecord, TopicPartition
-from tests.group.test_member import P0, P1, PATIENCE_S, QUICK, CallbackLog, cluster, committed, new_member, take
+from tests.group.test_member import (
+    P0,
+    P1,
+    PATIENCE_S,
+    QUICK,
+    CallbackLog,
+    cluster,
+    committed,
+    new_member,
+    take,
+    timed_member,
+    until_a_rebalance_waits,
+)
 from tests.support.sessions import keep_loop_time
+from tests.support.simulated import in_simulated_time
 from tests.support.stored_batches import store, stored_batch
 
 RECORDS: Final = 9
@@ -147,16 +161,19 @@ def options_of(protocol: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("sequence", SEQUENCES)
+@in_simulated_time
 async def test_what_is_not_finished_is_not_committed(
     sequence: Callable[[Count], Awaitable[None]], form: str, protocol: str, in_background: bool
 ) -> None:
     async with cluster(partitions=1, records=RECORDS) as brokers, asyncio.timeout(PATIENCE_S):
         one = Count(brokers, form, **options_of(protocol, enable_auto_commit=in_background))
+        keep_loop_time(one.member._session, one.member._reading)
         await sequence(one)
         assert committed(brokers).get(P0, 0) == len(one.done)
         assert one.done == list(range(len(one.done)))
         assert FAILING not in one.done
         two = Count(brokers, form, **options_of(protocol))
+        keep_loop_time(two.member._session, two.member._reading)
         async with two.member:
             await two.read(nothing)
         assert one.done + two.done == list(range(RECORDS))
@@ -293,13 +310,15 @@ async def test_a_background_commit_that_fails_is_logged_and_made_again(caplog: p
     assert "Member of group 'g' could not commit 1 offset in the background" in caplog.text
 
 
+@in_simulated_time
 async def test_lost_partitions_are_not_committed_in_the_background() -> None:
     async with cluster(partitions=1, records=RECORDS) as brokers, asyncio.timeout(PATIENCE_S):
         log = CallbackLog()
         options: dict[str, Any] = {"max_poll_interval_ms": 50, "enable_auto_commit": True, **log.callbacks}
-        async with new_member(brokers, **options) as member:
+        async with timed_member(brokers, **options) as member:
             await take(member, 3)
-            await asyncio.sleep(0.3)
+            # One interval of the background commits passes after the loss.
+            await asyncio.sleep(10.0)
             records = await take(member, 1)
             await log.until("lost", P0)
             assert records[0].offset == 0
@@ -311,17 +330,26 @@ async def test_lost_partitions_are_not_committed_in_the_background() -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_work_during_a_rebalance_is_committed_before_its_partition_moves(protocol: str) -> None:
     async with cluster(partitions=2, records=RECORDS) as brokers, asyncio.timeout(PATIENCE_S):
+        brokers.state.groups.settings.heartbeat_interval_s = 0.02
         one = Member(brokers.bootstrap, group_id="g", topics=["t"], **options_of(protocol, enable_auto_commit=True))
         other = Member(brokers.bootstrap, group_id="g", topics=["t"], **options_of(protocol, enable_auto_commit=True))
         processed: list[tuple[int, int]] = []
+        at_work, goes_on = asyncio.Event(), asyncio.Event()
 
         async def work(member: Member) -> None:
             async for record in member:
+                at_work.set()
+                await goes_on.wait()
                 await asyncio.sleep(0.01)
                 processed.append((record.partition, record.offset))
 
-        async with one, other:
-            tasks = [asyncio.create_task(work(member)) for member in (one, other)]
+        async with one, AsyncExitStack() as later:
+            tasks = [asyncio.create_task(work(one))]
+            await at_work.wait()
+            await later.enter_async_context(other)
+            tasks.append(asyncio.create_task(work(other)))
+            await until_a_rebalance_waits(one)
+            goes_on.set()
             while len(processed) < 2 * RECORDS:
                 await asyncio.sleep(0.01)
             await asyncio.gather(one.close(), other.close())

@@ -7,7 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -25,6 +25,7 @@ from tests.support.sessions import keep_loop_time
 
 P0: Final = TopicPartition("t", 0)
 KEYS: Final = 20
+T = TypeVar("T")
 
 
 class Kitchen:
@@ -62,17 +63,17 @@ class Kitchen:
         self.of_key[key].append(record.offset)
 
 
-def play(scene: Callable[[FakeCluster], Awaitable[None]], partitions: int = 1) -> None:
-    """Play a scene in simulated time, with topic "t" and a topic for letters."""
+def play(scene: Callable[[FakeCluster], Awaitable[T]], partitions: int = 1) -> T:
+    """Play a scene in simulated time, with topic "t" and a topic for letters; returns what the scene returns."""
 
-    async def run() -> None:
+    async def run() -> T:
         async with FakeCluster() as brokers, asyncio.timeout(10_000):
             brokers.create_topic("t", partitions)
             brokers.create_topic("letters", 1)
-            await scene(brokers)
+            return await scene(brokers)
 
     with SimulatedLoop(1) as loop:
-        loop.run(run())
+        return loop.run(run())
 
 
 async def fill(brokers: FakeCluster, count: int, key: Callable[[int], bytes | None] | None = None) -> None:

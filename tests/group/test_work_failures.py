@@ -74,4 +74,5 @@ def test_a_handler_that_fails_as_the_poll_fails_is_logged(caplog: pytest.LogCapt
             assert (await anext(member)).partition == 0
 
     play(scene, partitions=2)
-    assert "of offset 0 of t-0, when its work ended with another error: ValueError('no 0')" in caplog.text
+    text = "has a handler that failed, of offset 0 of t-0: ValueError('no 0'). Its work has ended with another error"
+    assert text in caplog.text

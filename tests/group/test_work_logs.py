@@ -114,7 +114,7 @@ def test_a_commit_that_is_acknowledged_after_its_log_was_replaced_leaves_out_no_
 
 @both_protocols
 def test_marks_in_flight_when_their_topic_is_created_again_leave_out_no_record(protocol: str) -> None:
-    async def scene(brokers: FakeCluster) -> None:
+    async def scene(brokers: FakeCluster) -> list[tuple[int, int]]:
         await fill(brokers, 10)
         kitchen, again = Kitchen(lambda record: 60.0 if record.offset == 2 else 0.1), Kitchen()
         commit = brokers.fault(OffsetCommitRequest, hold=True, times=1, when=lambda _: len(kitchen.done) == 9)
@@ -125,8 +125,9 @@ def test_marks_in_flight_when_their_topic_is_created_again_leave_out_no_record(p
             commit.release()
         async with working(brokers, again.cook, new_member(brokers, group_protocol=protocol)):
             await until(lambda: len(again.done) == 10)
+        return again.done
 
-    play(scene)
+    assert sorted(play(scene)) == [(0, offset) for offset in range(10)]
 
 
 @pytest.mark.parametrize("is_late", [False, True])

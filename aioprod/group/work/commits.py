@@ -93,7 +93,7 @@ class WorkCommits:
             try:
                 await self._assignment.commit(metadata, offsets, deadline, is_regular=True)
             except BrokerError as error:
-                if not self._has_less_room(error, offsets):
+                if not self._cut_marks(error, offsets):
                     raise
             else:
                 return
@@ -124,10 +124,10 @@ class WorkCommits:
             )
         return offset
 
-    def _has_less_room(self, error: BaseException, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
-        """Whether marks were too long for the brokers, and later ones are shorter; how long they may be is not known.
+    def _cut_marks(self, error: BaseException, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
+        """Cut later marks if brokers have rejected these as too long; returns whether they have.
 
-        They take what they have taken before: of that nothing is left out.
+        The error doesn't say how long marks may be: half as long, but as long as the brokers have taken before.
         """
         rejected = max((length_of(given.metadata) for given in offsets.values()), default=0)
         if not rejected or not _is_too_long(error):
@@ -174,7 +174,7 @@ class WorkCommits:
             except BaseException as error:
                 if self._has(job) and transaction.may_be_committed(error):
                     self._unknown.add(job.tp)
-                elif self._has_less_room(error, transaction.offsets):
+                elif self._cut_marks(error, transaction.offsets):
                     raise MarksTooLongError(str(error)) from error
                 raise
             finally:

@@ -85,7 +85,7 @@ class DeadLetters:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a transactional producer has failed for good; of others each call says so, with UsageError."""
+        """Whether a transactional producer has failed for good; each call of another one raises UsageError then."""
         return self.is_transactional and not self.producer.health().is_alive
 
     @asynccontextmanager

@@ -83,7 +83,7 @@ class Work:
             await self._run(poll)
         except BaseException as error:
             if self._failure is not None and self._failure is not error:
-                text = "has a handler that failed, of %s, when its work ended with another error: %s"
+                text = "has a handler that failed, of %s: %s. Its work has ended with another error"
                 self._log.warning(text, self._failed_place, shown_error(self._failure))
             raise
         if self._failure is not None:
@@ -206,7 +206,7 @@ class Work:
             self._queues.done(job)
             self._room.finished(job.tp)
         elif isinstance(error, NoRoomYetError):
-            # Not in its place: records before it need one.
+            # Its letter waits, and is none of the handlers that run at once: records before it are handled first.
             self._queues.again(job)
         elif self._may_retry(job, error):
             self._retry(job, error)
@@ -327,7 +327,10 @@ class Work:
         return {job: task for job, task in self._running.items() if job.tp in partitions}
 
     def _cancel(self, partitions: frozenset[TopicPartition]) -> dict[Job, asyncio.Task[None]]:
-        """Cancel the handlers of these partitions; returns those to wait for. One that has just ended has ended."""
+        """Cancel the handlers of these partitions that have not ended.
+
+        Returns those to wait for, also what was cancelled before. `_ended` is still called for one that has just ended.
+        """
         running = self._running_of(partitions)
         for job, task in running.items():
             if not task.done():
