@@ -23,14 +23,18 @@ OWN: Final = 2
 """The broker in the clients' rack."""
 ROUND: Final = 200
 """Records that are sent together."""
+PAUSE_S: Final = 0.02
+"""After each round: a broker that starts needs the processors that traffic without a pause would take."""
 PHASE: Final = 20 * ROUND
+LAG_MAX: Final = PHASE // 2
+"""Records that may wait for the member: no more are sent meanwhile, so that a slow machine has no backlog to read."""
 PATIENCE_S: Final = 90.0
 
 Bytes = Mapping[str, float]
 
 
 class Traffic:
-    """Records that are sent and read without a pause; each value is another one."""
+    """Records that are sent in rounds and read; each value is another one."""
 
     def __init__(self, producer: Producer, member: Member, topic: str) -> None:
         self._producer = producer
@@ -45,6 +49,9 @@ class Traffic:
             values = [b"%0400d" % number for number in range(self.sent, self.sent + ROUND)]
             await asyncio.gather(*(self._producer.send(self._topic, value) for value in values))
             self.sent += ROUND
+            await asyncio.sleep(PAUSE_S)
+            while self.sent > len(self.read) + LAG_MAX:
+                await asyncio.sleep(0.01)
 
     async def receive(self) -> None:
         async for record in self._member:
@@ -54,10 +61,10 @@ class Traffic:
     async def pass_by(self) -> None:
         """Wait until PHASE more records were sent, and as many were read as were sent by then.
 
-        So bytes of the phase are fetched in it, even if many records waited for the member when it began.
+        So bytes of the phase are fetched in it, even if records waited for the member when it began.
         """
         count = self.sent + PHASE
-        while min(self.sent, self.read.total()) < count:
+        while min(self.sent, len(self.read)) < count:
             await asyncio.sleep(0.01)
 
     def end(self) -> None:
@@ -66,7 +73,7 @@ class Traffic:
 
     async def all_read(self) -> None:
         """Wait until all records that were sent were read."""
-        while self.read.total() < self.sent:
+        while len(self.read) < self.sent:
             await asyncio.sleep(0.01)
 
     @property
@@ -113,7 +120,7 @@ async def test_three_racks(figures: Figures) -> None:
             min_insync_replicas=2,
             leader_imbalance_check_interval_seconds=1,
             # No leader moves because a busy machine holds up the heartbeats of its broker.
-            broker_session_timeout_ms=60_000,
+            broker_session_timeout_ms=30_000,
         ) as cluster,
         asyncio.timeout(PATIENCE_S),
     ):
