@@ -1,4 +1,4 @@
-"""Java's own benchmark of a producer, from the release that the tests' broker is of."""
+"""Contenders in Java: its own benchmark of a producer, and programs beside ours."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 from typing import Final
 
-from aioprod.testing.kafka.jars import DEFAULT_VERSION, fetched, java, kafka_libs
+from aioprod.testing.kafka.jars import DEFAULT_VERSION, compile_java, fetched, java, kafka_libs
 
-__all__ = ["perf_command", "perf_jars", "perf_version"]
+__all__ = ["perf_command", "perf_jars", "perf_version", "program_command"]
 
 _CLASS: Final = "org.apache.kafka.tools.ProducerPerformance"
+_COSTS: Final = Path(__file__).with_name("ProcessCosts.java")
 
 
 def perf_jars() -> list[Path]:
@@ -31,3 +32,16 @@ def perf_command(bootstrap_servers: str, topic: str, records: int, size: int) ->
 def perf_version() -> dict[str, str]:
     """Return the version of the client."""
     return {"kafka-clients (Java)": DEFAULT_VERSION}
+
+
+def program_command(source: Path, jars: Path, *words: object) -> list[str]:
+    """Return the command of a JVM that runs the class in `source`, with the jars of a folder, and these arguments.
+
+    It has as much memory as a small service.
+    """
+    classes = compile_java([source, _COSTS], jars)
+    return [
+        *(str(java()), "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
+        *("-cp", os.pathsep.join([str(classes), f"{jars}/*"]), source.stem),
+        *map(str, words),
+    ]

@@ -16,7 +16,7 @@ from tests.support.broker_scenarios import SCENARIOS, Scenario
 from tests.support.lab import open_lab
 from tests.support.length import by_length
 from tests.support.random_requests import play
-from tests.support.zone_scenarios import RACKS, ZoneBench
+from tests.support.zone_scenarios import RACKS, ZoneBench, values
 from tests.support.zone_scenarios import SCENARIOS as OF_ZONES
 from tests.support.zone_scenarios import Scenario as OfZones
 
@@ -55,7 +55,9 @@ async def test_version_2(one_broker: KafkaCluster, scenario: Scenario) -> None:
 @pytest.mark.parametrize("scenario", OF_ZONES, ids=lambda scenario: scenario.__name__)
 async def test_zones(shared_clusters: SharedClusters, make_topic: MakeTopic, scenario: OfZones, version: str) -> None:
     cluster = shared_clusters(3, version=version, backend="local", racks=RACKS)
-    await scenario(await ZoneBench.open(cluster.bootstrap_servers, await make_topic(cluster)))
+    bench = await ZoneBench.open(cluster.bootstrap_servers, await make_topic(cluster))
+    await scenario(bench)
+    assert values(await bench.fetch(bench.leader)) == [b"0", b"1", b"2"]
 
 
 async def answers(broker: KafkaCluster, level: int, seed: int) -> tuple[object, object]:

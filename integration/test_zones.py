@@ -23,14 +23,18 @@ OWN: Final = 2
 """The broker in the clients' rack."""
 ROUND: Final = 200
 """Records that are sent together."""
+PAUSE_S: Final = 0.02
+"""After each round: a broker that starts needs the processors that traffic without a pause would take."""
 PHASE: Final = 20 * ROUND
+LAG_MAX: Final = PHASE // 2
+"""Records that may wait for the member: no more are sent meanwhile, so that a slow machine has no backlog to read."""
 PATIENCE_S: Final = 90.0
 
 Bytes = Mapping[str, float]
 
 
 class Traffic:
-    """Records that are sent and read without a pause; each value is another one."""
+    """Records that are sent in rounds and read; each value is another one."""
 
     def __init__(self, producer: Producer, member: Member, topic: str) -> None:
         self._producer = producer
@@ -45,16 +49,22 @@ class Traffic:
             values = [b"%0400d" % number for number in range(self.sent, self.sent + ROUND)]
             await asyncio.gather(*(self._producer.send(self._topic, value) for value in values))
             self.sent += ROUND
+            await asyncio.sleep(PAUSE_S)
+            while self.sent > len(self.read) + LAG_MAX:
+                await asyncio.sleep(0.01)
 
     async def receive(self) -> None:
         async for record in self._member:
             assert record.value is not None
             self.read[record.value] += 1
 
-    async def pass_by(self, count: int = PHASE) -> None:
-        """Wait until so many more records were sent and read."""
-        sent, read = self.sent + count, self.read.total() + count
-        while self.sent < sent or self.read.total() < read:
+    async def pass_by(self) -> None:
+        """Wait until PHASE more records were sent, and as many were read as were sent by then.
+
+        So bytes of the phase are fetched in it, even if records waited for the member when it began.
+        """
+        count = self.sent + PHASE
+        while min(self.sent, len(self.read)) < count:
             await asyncio.sleep(0.01)
 
     def end(self) -> None:
@@ -63,7 +73,7 @@ class Traffic:
 
     async def all_read(self) -> None:
         """Wait until all records that were sent were read."""
-        while self.read.total() < self.sent:
+        while len(self.read) < self.sent:
             await asyncio.sleep(0.01)
 
     @property
@@ -105,7 +115,12 @@ async def traffic(cluster: KafkaCluster, topic: str) -> AsyncIterator[Traffic]:
 async def test_three_racks(figures: Figures) -> None:
     async with (
         await KafkaCluster.start(
-            3, racks=RACKS, min_insync_replicas=2, leader_imbalance_check_interval_seconds=1
+            3,
+            racks=RACKS,
+            min_insync_replicas=2,
+            leader_imbalance_check_interval_seconds=1,
+            # No leader moves because a busy machine holds up the heartbeats of its broker.
+            broker_session_timeout_ms=30_000,
         ) as cluster,
         asyncio.timeout(PATIENCE_S),
     ):

@@ -29,7 +29,9 @@ settings.register_profile("aioprod", deadline=None, max_examples=by_length(40, 1
 settings.load_profile("aioprod")
 
 # Asserts outside of test modules tell what they compared, too.
-pytest.register_assert_rewrite("tests.support.broker_scenarios", "tests.support.acl_scenarios")
+pytest.register_assert_rewrite(
+    "tests.support.broker_scenarios", "tests.support.acl_scenarios", "tests.support.zone_scenarios"
+)
 
 NO_SKIPS: Final = bool(os.environ.get("AIOPROD_NO_SKIPS"))
 _LACKS = pytest.StashKey[Counter[str]]()

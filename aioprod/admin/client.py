@@ -201,12 +201,12 @@ class Admin(SessionUser, _ForeignCallHints):
     async def topic_id(self, topic: str) -> UUID | None:
         """The id of a topic, which changes when it is deleted and created again; None before Kafka 2.8."""
         await self._session.partitions(topic)
-        return self._session.client.metadata.cluster.topic_id(topic)
+        return self._session.cluster().topic_id(topic)
 
     @property
     def cluster_id(self) -> str | None:
         """The id of the cluster; None before Kafka 0.10.1."""
-        return self._session.client.metadata.cluster.cluster_id
+        return self._session.cluster().cluster_id
 
     @property
     def api_versions(self) -> ApiVersions | None:

@@ -128,7 +128,7 @@ def _failure(name: str, code: int) -> AioprodError:
 
 
 def _node(session: Session, coordinator: Coordinator) -> Node | None:
-    return None if coordinator.node_id is None else session.client.metadata.cluster.node(coordinator.node_id)
+    return None if coordinator.node_id is None else session.cluster().node(coordinator.node_id)
 
 
 def _from_new(row: DescribedConsumerGroup, coordinator: Node | None) -> GroupDescription:

@@ -43,7 +43,7 @@ class LogDir(NamedTuple):
 
 async def log_dirs(session: Session, deadline: float) -> dict[int, tuple[LogDir, ...]]:
     """The folders of each broker that is up, by its id."""
-    nodes = [node.id for node in session.client.metadata.cluster.nodes]
+    nodes = [node.id for node in session.cluster().nodes]
     answers = await asyncio.gather(*(_of_broker(session, node_id, deadline) for node_id in nodes))
     return dict(zip(nodes, answers, strict=True))
 

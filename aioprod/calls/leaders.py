@@ -286,10 +286,10 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         client = self._session.client
         self._session.track(self._topics)
         has_sent = False
-        for node_id, led in self._by_node.items():
+        for node_id, given in self._by_node.items():
             if node_id in self._in_flight:
                 continue
-            partitions = [one for one in led if one.retry_at <= now and not one.is_in_flight and not one.is_done]
+            partitions = [one for one in given if one.retry_at <= now and not one.is_in_flight and not one.is_done]
             if not partitions:
                 continue
             if has_sent and self._session.clock() - now >= _SLICE_S:
@@ -324,8 +324,8 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
         self._lost(node_id)
 
     def _follow_targets(self) -> None:
-        """Cancel a request, whose broker may be dead, when others get those for all of its partitions now."""
-        cluster = self._session.client.metadata.cluster
+        """Cancel a request, whose broker may be dead, when all of its partitions have other targets now."""
+        cluster = self._session.cluster()
         for node_id, request in list(self._in_flight.items()):
             targets = [self._target(cluster, one.tp) for one in request.partitions if not one.is_done]
             if not request.task.done() and all(node is not None and node.id != node_id for node in targets):
@@ -352,7 +352,7 @@ class LeaderRequests(Generic[PartitionT, ResponseT]):
             self._session.client.metadata.request_update(self._session.clock(), topic)
 
     def _timeout_error(self, unfinished: Sequence[PartitionT]) -> AioprodError:
-        cluster = self._session.client.metadata.cluster
+        cluster = self._session.cluster()
         topics = sorted(_topics(unfinished))
         reasons = []
         for one in unfinished[:_NAMED_MAX]:

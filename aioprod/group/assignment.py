@@ -231,7 +231,7 @@ class AssignmentState:
 
         Of a partition that is read, it is the id of the topic that is read: metadata may have its successor already.
         """
-        cluster = self._session.client.metadata.cluster
+        cluster = self._session.cluster()
         read = {**self._fetcher.topic_ids, **self._revoking_topic_ids}
         found = {tp: read.get(tp) or cluster.topic_id(tp.topic) for tp in partitions}
         return {tp: topic_id for tp, topic_id in found.items() if topic_id is not None}

@@ -65,7 +65,7 @@ class FetchPositions:
 
     def learn_topic_ids(self, positions: Iterable[Position]) -> None:
         """Note which topic is read from now on."""
-        cluster = self._session.client.metadata.cluster
+        cluster = self._session.cluster()
         for one in positions:
             if one.topic_id is None:
                 one.topic_id = cluster.topic_id(one.tp.topic)

@@ -421,7 +421,7 @@ class Fetcher:
 
     def _request(self, node_id: int, positions: Sequence[Position]) -> FetchRequest:
         self._positions.learn_topic_ids(positions)
-        return self._fetching.request(positions, self._session.client.metadata.cluster, node_id)
+        return self._fetching.request(positions, self._session.cluster(), node_id)
 
     # --- positions
 

@@ -29,7 +29,7 @@ async def listed_groups(session: Session, deadline: float) -> list[GroupListing]
 
     Raises RequestTimedOutError when one of the brokers does not answer until `deadline` (monotonic seconds).
     """
-    nodes = session.client.metadata.cluster.nodes
+    nodes = session.cluster().nodes
     responses = [await _of_broker(session, node.id, deadline) for node in nodes]
     found = {row.group_id: row for response in responses for row in response.groups}
     return [

@@ -130,7 +130,7 @@ class Parts:
 
     async def run(self) -> None:
         """Keep the member in its group until it has left."""
-        self._milestones.connected(self._session.client.metadata.cluster, self._session.clock())
+        self._milestones.connected(self._session.cluster(), self._session.clock())
         try:
             await self._background.run(self.runner, self.pattern_subscription, self._more)
         except asyncio.CancelledError:

@@ -265,7 +265,7 @@ class Runner:
 
     @property
     def _partition_counts(self) -> dict[str, int]:
-        cluster = self._session.client.metadata.cluster
+        cluster = self._session.cluster()
         return {topic: cluster.partition_count(topic) for topic in self._watched_topics}
 
     # --- heartbeats

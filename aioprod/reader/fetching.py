@@ -264,7 +264,7 @@ class Fetching:
         peer = self._peer(one, node_id)
         self._replicas.clear(one.tp)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            # Of a follower, which may be behind: the caller has left out what the leader does not have.
+            # A follower's answer, and it may be behind: the caller has left out the positions that the leader rejects.
             leaders.retry_later(one, BrokerError(f"{peer} answered OFFSET_OUT_OF_RANGE.", code=code), refresh=True)
         else:
             leaders.rejected(one, code, peer)
@@ -275,7 +275,7 @@ class Fetching:
     def out_of_range(self, answer: Answer[Position, FetchResponse], positions: Iterable[Position]) -> list[Position]:
         """The positions that do not exist in the log: retention has removed them, or the log has not reached them.
 
-        What a follower does not have the leader may: only the leader's word counts.
+        Only the leader's answer counts: it may have what a follower does not have yet.
         """
         rows = _rows(answer.partitions, answer.response)
         return [

@@ -81,7 +81,7 @@ class Lookups(LeaderRequests[Lookup, ListOffsetsResponse]):
         self._isolation_level = ISOLATION_LEVELS[isolation]
 
     def _request(self, node_id: int, lookups: Sequence[Lookup]) -> ListOffsetsRequest:
-        cluster = self._session.client.metadata.cluster
+        cluster = self._session.cluster()
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for one in lookups:
             row = ListOffsetsPartition(

@@ -49,15 +49,15 @@ class ReadReplicas:
         return leader
 
     def is_leader(self, tp: TopicPartition, node_id: int) -> bool:
-        """Whether the broker leads the partition: what others say of the ends of its log is only true of theirs."""
+        """Whether the broker leads the partition: other brokers answer with the ends of their own copies of its log."""
         leader = self._cluster().leader_for(tp)
         return leader is not None and leader.id == node_id
 
     def name(self, tp: TopicPartition, node_id: int, by: int, now: float) -> bool:
         """Broker `by` names a follower to read from; False if that can't be done.
 
-        A follower that the metadata does not have, or a broker that names one without being the leader, would else get
-        requests without end and without a wait.
+        A leader that names a follower which the metadata does not have, or a broker that names one without being the
+        leader, would otherwise get the same request again at once, without end.
         """
         cluster = self._cluster()
         if node_id == by or not self.is_leader(tp, by) or _online_replica(cluster, tp, node_id) is None:

@@ -136,7 +136,7 @@ class Reader(SessionUser):
         """
         if topic_id is None:
             await self._session.partitions(tp.topic)
-            topic_id = self._session.client.metadata.cluster.topic_id(tp.topic)
+            topic_id = self._session.cluster().topic_id(tp.topic)
         position = Position(tp=tp, offset=start, end=end, topic_id=topic_id)
         async with aclosing(self._responses([position])) as responses:
             async for batches in responses:
@@ -195,7 +195,7 @@ class Reader(SessionUser):
         session, topic = self._session, selection.topic
         partitions = await session.partitions(topic)
         # Offsets are looked up by the topic's name: they are those of this topic, or the first fetch will fail.
-        topic_id = session.client.metadata.cluster.topic_id(topic)
+        topic_id = session.cluster().topic_id(topic)
         bounds = await selection.resolve(session, len(partitions), self.config.isolation_level)
         positions = [
             Position(tp=TopicPartition(topic, partition), offset=start, end=end, topic_id=topic_id)
@@ -213,7 +213,7 @@ class Reader(SessionUser):
         fetching = Fetching(self.config, replicas)
 
         def request(node_id: int, requested: Sequence[Position]) -> FetchRequest:
-            cluster = session.client.metadata.cluster
+            cluster = session.cluster()
             _check_same(requested, cluster)
             return fetching.request(requested, cluster)
 

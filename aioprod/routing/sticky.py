@@ -25,10 +25,10 @@ class StickyChoice:
     """The partition that takes a topic's keyless records now, as Java's built-in partitioner chooses it.
 
     It changes when `batch_size` bytes went there since it was chosen. The next one is drawn among the partitions whose
-    leader is near (KIP-1123), if none is among those that have a leader, or among all. With `adaptive`, each of them
-    has the weight longest queue + 1 - its queue, counted in batches that wait to be sent. Java sums the weights of all
-    partitions up; here one is drawn and kept with a probability of its weight, which has the same distribution and does
-    not depend on how many there are.
+    leader is near (KIP-1123); if there are none, among those that have a leader, and else among all. With `adaptive`,
+    each of them has the weight longest queue + 1 - its queue, counted in batches that wait to be sent. Java sums the
+    weights of all partitions up; here one is drawn and kept with a probability of its weight, which has the same
+    distribution and does not depend on how many there are.
     """
 
     __slots__ = (
@@ -80,8 +80,8 @@ class StickyChoice:
         """A batch of the current choice is closed; moves on after `batch_size` bytes.
 
         `queues`: batches that wait, by partition; 0 where it has none. `excluded`: partitions whose broker accepts
-        nothing (`partitioner.availability.timeout.ms`); counts with `adaptive` only, and unless it excludes all. If it
-        excludes all that are near, others are chosen from.
+        nothing (`partitioner.availability.timeout.ms`); counts with `adaptive` only, and unless it excludes all. While
+        it excludes all near partitions, distant ones are chosen.
         """
         self._bytes += size_bytes
         if self._bytes >= self._batch_size:

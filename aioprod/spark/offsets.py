@@ -123,7 +123,7 @@ class Cluster:
             names = [name for name in await self._admin.topics() if re.fullmatch(topics.pattern, name)]
         names = list(names)
         counts = dict(zip(names, await asyncio.gather(*map(self._count, names)), strict=True))
-        cluster = self._session.client.metadata.cluster
+        cluster = self._session.cluster()
         found: dict[TopicPartition, int] = {}
         for topic, count in counts.items():
             chosen: Collection[int] = range(count)

@@ -1,8 +1,4 @@
-import com.sun.management.OperatingSystemMXBean;
-import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Locale;
 import java.util.Properties;
@@ -15,8 +11,6 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** Java's producer as a contender: arguments are those of `Job`, output is one line of JSON. */
 public class DistanceSend {
-    private static final OperatingSystemMXBean SYSTEM =
-            (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     private static final AtomicLong acknowledged = new AtomicLong();
     private static final AtomicInteger sampled = new AtomicInteger();
     private static long[] latenciesNs;
@@ -44,17 +38,17 @@ public class DistanceSend {
         sender.start();
         Thread.sleep((long) (warmUp * 1000));
         long startNs = begunNs = System.nanoTime();
-        long startCpuNs = SYSTEM.getProcessCpuTime(), before = acknowledged.get();
+        long startCpuNs = ProcessCosts.cpuNs(), before = acknowledged.get();
         Thread.sleep((long) (seconds * 1000));
         double records = acknowledged.get() - before;
         double wallS = (System.nanoTime() - startNs) / 1e9;
-        double cpuUs = (SYSTEM.getProcessCpuTime() - startCpuNs) / 1e3;
+        double cpuUs = (ProcessCosts.cpuNs() - startCpuNs) / 1e3;
         System.out.printf(
                 Locale.ROOT,
                 "{\"records_per_s\": %.1f, \"cpu_us\": %.3f, \"peak_mb\": %.1f, \"p50_ms\": %s, \"p99_ms\": %s}%n",
                 records / wallS,
                 cpuUs / records,
-                peakMb(),
+                ProcessCosts.peakMb(),
                 percentile(50),
                 percentile(99));
         System.out.flush();
@@ -95,18 +89,5 @@ public class DistanceSend {
         long[] ordered = Arrays.copyOf(latenciesNs, count);
         Arrays.sort(ordered);
         return String.format(Locale.ROOT, "%.3f", ordered[Math.min(count - 1, count * percent / 100)] / 1e6);
-    }
-
-    /** The peak memory of the process, 0 where the system does not say it. */
-    private static double peakMb() throws Exception {
-        Path status = Path.of("/proc/self/status");
-        if (Files.exists(status)) {
-            for (String line : Files.readAllLines(status)) {
-                if (line.startsWith("VmHWM:")) {
-                    return Long.parseLong(line.split("\\s+")[1]) / 1024.0;
-                }
-            }
-        }
-        return 0;
     }
 }

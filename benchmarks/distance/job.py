@@ -43,8 +43,8 @@ class Job:
     def records_a_call(self) -> int:
         """Of a call for many records: about 1 MB, and as many for each partition."""
         turns = max(1, len(self.keys))
-        wanted = max(1, _CALL_BYTES // self.value_size)
-        return -(-wanted // turns) * turns
+        records = max(1, _CALL_BYTES // self.value_size)
+        return -(-records // turns) * turns
 
     @property
     def calls_at_once(self) -> int:

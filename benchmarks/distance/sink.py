@@ -89,7 +89,7 @@ class Sink:
         return ",".join(f"{_HOST}:{port}" for port in self._ports.values())
 
     def answer(self, frame: memoryview) -> bytes:
-        """The frame of the answer to a request; empty if it wants none."""
+        """The frame of the answer to a request; empty for acks=0, which has none."""
         self.requests += 1
         try:
             header, request = decode_request(frame)

@@ -1,9 +1,5 @@
-import com.sun.management.OperatingSystemMXBean;
 import io.confluent.parallelconsumer.ParallelConsumerOptions;
 import io.confluent.parallelconsumer.ParallelStreamProcessor;
-import java.lang.management.ManagementFactory;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import java.util.Properties;
@@ -17,8 +13,6 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 
 /** Confluent's parallel-consumer as a contender: arguments are those of `Job`, output is one line of JSON. */
 public class ParallelWork {
-    private static final OperatingSystemMXBean SYSTEM =
-            (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     private static final AtomicLong begun = new AtomicLong();
     private static final AtomicLong ended = new AtomicLong();
     private static final AtomicLong overlaps = new AtomicLong();
@@ -50,7 +44,7 @@ public class ParallelWork {
                     "{\"cpu_us\": %.2f, \"records_per_s\": %.1f, \"peak_mb\": %.1f, \"overlaps\": %d}%n",
                     (endCpuNs - startCpuNs) / 1e3 / measured,
                     measured / ((endNs - startNs) / 1e9),
-                    peakMb(),
+                    ProcessCosts.peakMb(),
                     overlaps.get());
             System.out.flush();
         }
@@ -59,7 +53,7 @@ public class ParallelWork {
     private static void handle(String key, long records, long warmUp, long waitMs) {
         if (begun.getAndIncrement() == warmUp) {
             startNs = System.nanoTime();
-            startCpuNs = SYSTEM.getProcessCpuTime();
+            startCpuNs = ProcessCosts.cpuNs();
         }
         if (waitMs > 0) {
             if (!busy.add(key)) {
@@ -74,21 +68,8 @@ public class ParallelWork {
         }
         if (ended.incrementAndGet() == records) {
             endNs = System.nanoTime();
-            endCpuNs = SYSTEM.getProcessCpuTime();
+            endCpuNs = ProcessCosts.cpuNs();
             done.countDown();
         }
-    }
-
-    /** The peak memory of the process, 0 where the system does not say it. */
-    private static double peakMb() throws Exception {
-        Path status = Path.of("/proc/self/status");
-        if (Files.exists(status)) {
-            for (String line : Files.readAllLines(status)) {
-                if (line.startsWith("VmHWM:")) {
-                    return Long.parseLong(line.split("\\s+")[1]) / 1024.0;
-                }
-            }
-        }
-        return 0;
     }
 }

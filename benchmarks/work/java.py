@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
-from aioprod.testing.kafka.jars import compile_java, fetched, java
+from aioprod.testing.kafka.jars import fetched
+from benchmarks.java import program_command
 from benchmarks.work.job import Job
 
 __all__ = ["ORDERS", "VERSION", "command", "parallel_consumer_jars"]
@@ -27,12 +27,10 @@ def parallel_consumer_jars() -> Path:
 
 
 def command(job: Job) -> list[str]:
-    """Return the command of a JVM that handles the records of a job. It has as much memory as a small service."""
-    jars = parallel_consumer_jars()
-    classes = compile_java([_SOURCE], jars)
-    return [
-        *(str(java()), "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
-        *("-cp", os.pathsep.join([str(classes), f"{jars}/*"]), "ParallelWork"),
+    """Return the command of a JVM that handles the records of a job."""
+    return program_command(
+        _SOURCE,
+        parallel_consumer_jars(),
         *(ORDERS[job.contender], job.bootstrap_servers, job.topic, job.group),
-        *map(str, (job.records, job.warm_up, job.wait_ms, job.concurrency)),
-    ]
+        *(job.records, job.warm_up, job.wait_ms, job.concurrency),
+    )

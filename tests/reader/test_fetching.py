@@ -254,7 +254,7 @@ def test_the_rack_is_in_requests() -> None:
     assert bench.part.request(bench.positions, bench.cluster).rack_id == ""
 
 
-def test_a_follower_that_the_leader_names_is_asked_at_once() -> None:
+def test_a_follower_that_the_leader_names_gets_the_next_request_at_once() -> None:
     bench = Replicated()
     assert bench.take(answer(naming(2), row(stored_batch([b"a"]), partition=1))) == [b"a"]
     assert (bench.read_from, bench.leaders.results) == (2, [("succeeded", 1)])
@@ -265,8 +265,8 @@ def test_a_follower_that_the_leader_names_is_asked_at_once() -> None:
 
 
 @pytest.mark.parametrize(("named", "by"), [(7, 1), (1, 1), (1, 2)])
-def test_a_broker_that_can_not_be_read_from_is_not_asked_without_end(named: int, by: int) -> None:
-    """One that is unknown, the leader itself, and whoever a follower names."""
+def test_a_broker_that_can_not_be_read_from_gets_no_requests_without_end(named: int, by: int) -> None:
+    """One that is unknown, the leader itself, and one that a follower names."""
     bench = Replicated()
     bench.take(answer(naming(named), row(partition=1)), node_id=by)
     assert (bench.read_from, bench.leaders.results[0]) == (1, ("retry", 0))
@@ -274,7 +274,7 @@ def test_a_broker_that_can_not_be_read_from_is_not_asked_without_end(named: int,
 
 
 @pytest.mark.parametrize("code", [3, 6, 9, 56, 74, 75, 76, 78, 100, -1])
-def test_after_an_error_of_a_follower_the_leader_is_asked(code: int) -> None:
+def test_after_an_error_of_a_follower_the_leader_gets_the_next_request(code: int) -> None:
     bench = Replicated()
     bench.take(answer(naming(2), row(partition=1)))
     bench.take(answer(row(error_code=code), row(partition=1)), node_id=2)

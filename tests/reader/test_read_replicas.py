@@ -106,7 +106,7 @@ def test_another_broker_that_is_lost_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("node_id", "by"), [(1, 1), (4, 1), (9, 1), (3, 2)], ids=["itself", "no replica", "unknown", "not the leader"]
 )
-def test_who_can_not_be_read_from(node_id: int, by: int) -> None:
+def test_brokers_that_can_not_be_read_from(node_id: int, by: int) -> None:
     bench = Bench()
     assert not bench.replicas.name(TP, node_id, by=by, now=0.0)
     assert (bench.node(), bench.replicas.version) == (ONE, 0)

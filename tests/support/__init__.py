@@ -4,6 +4,7 @@ Clusters, brokers and other servers:
     lab, lab_logs, lab_groups   raw requests in chosen versions to one broker, fake or real
     broker_scenarios            what brokers answer, as scenarios for fake and real ones
     acl_scenarios               the errors of clients without authorization, for fake and real clusters
+    zone_scenarios              what brokers in three racks answer, for fake and real ones
     random_requests             random requests of producers, and a broker's answers
     mock_cluster                librdkafka's mock cluster in its own process
     stand_in_java, stand_in_broker  a program in place of `java`, and the broker that it runs

@@ -15,6 +15,7 @@ from aioprod.wire.schema import AnyRequest, Request, Response
 
 if TYPE_CHECKING:
     from aioprod.testing.fake.faults import Fault
+    from aioprod.testing.fake.state.log import Follower
     from aioprod.testing.fake.state.topics import FakeTopic
 
 __all__ = [
@@ -164,9 +165,10 @@ def check_racks(racks: Sequence[str | None], brokers: int) -> None:
         raise ConfigError(f"racks is {racks!r}: give the rack of each of the {brokers} brokers, None for none.")
 
 
-def check_follower(high_watermark: int, log_end: int, next_offset: int) -> None:
+def check_follower(follower: Follower, next_offset: int) -> None:
     """Raise ConfigError for offsets that a follower of a log up to `next_offset` can't have."""
-    for name, offset, most in (("log_end", log_end, next_offset), ("high_watermark", high_watermark, log_end)):
+    end = follower.log_end
+    for name, offset, most in (("log_end", end, next_offset), ("high_watermark", follower.high_watermark, end)):
         if type(offset) is not int or not 0 <= offset <= most:
             raise ConfigError(f"{name} is {offset!r}: give an offset from 0 to {most}.")
 

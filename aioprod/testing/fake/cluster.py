@@ -231,10 +231,11 @@ class FakeCluster(ProcessBound):
         """
         self._check_node(node_id)
         self._check_partition(topic, partition)
-        held = self.topics[topic].partitions[partition]
-        end = held.next_offset if log_end is None else log_end
-        checks.check_follower(end if high_watermark is None else high_watermark, end, held.next_offset)
-        held.held[node_id] = Follower(end if high_watermark is None else high_watermark, end)
+        log = self.topics[topic].partitions[partition]
+        end = log.next_offset if log_end is None else log_end
+        follower = Follower(end if high_watermark is None else high_watermark, end)
+        checks.check_follower(follower, log.next_offset)
+        log.held[node_id] = follower
         self.state.wake_fetches()
 
     def release_follower(self, node_id: int, topic: str, partition: int) -> None:

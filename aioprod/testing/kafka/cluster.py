@@ -108,8 +108,8 @@ class KafkaCluster:
             tries += 1
             chosen = await asyncio.to_thread(choose_backend, backend, version, progress)
             if isinstance(chosen, tuple):
-                for name, wanted in (("security", security is not None), ("racks", any(racks))):
-                    if wanted:
+                for name, is_given in (("security", security is not None), ("racks", any(racks))):
+                    if is_given:
                         raise KafkaUnavailableError(
                             f"The cluster at {chosen[0]} (AIOPROD_KAFKA) was not started with `{name}`."
                         )

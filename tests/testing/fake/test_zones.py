@@ -15,7 +15,9 @@ from tests.support.zone_scenarios import RACKS, SCENARIOS, Scenario, ZoneBench, 
 async def test_scenario(scenario: Scenario) -> None:
     async with FakeCluster(3, racks=RACKS) as cluster:
         cluster.create_topic("t")
-        await scenario(await ZoneBench.open(cluster.bootstrap, "t"))
+        bench = await ZoneBench.open(cluster.bootstrap, "t")
+        await scenario(bench)
+        assert values(await bench.fetch(bench.leader)) == [b"0", b"1", b"2"]
 
 
 async def test_a_follower_that_is_held_back() -> None:

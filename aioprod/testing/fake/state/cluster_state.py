@@ -79,8 +79,8 @@ class FakeState:
     def read_replica(self, partition: FakePartition, rack: str, offset: int) -> int:
         """The follower from which clients of a rack read at this offset, -1 for the leader (KIP-392).
 
-        As Kafka's RackAwareReplicaSelector has it: the leader if it is in that rack itself, else the follower there
-        that has most of the log, and the offset.
+        Kafka's RackAwareReplicaSelector chooses the leader if it is in that rack itself, else, of the followers there
+        that have the offset, the one with most of the log.
         """
         if self.racks.get(partition.leader or 0) == rack:
             return -1
