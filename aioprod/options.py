@@ -251,6 +251,10 @@ class ProducerOptions(ClientOptions, total=False):
     buffer_memory: int
     """The bytes of all records that wait for their outcome. When it is used up, sending waits or fails. By default
     33554432."""
+    buffer_memory_stuck_fraction: float
+    """The part of `buffer.memory` for records that can't be delivered now, as their partition has no leader or backs
+    off, or its broker does not answer, while others are delivered. 1.0: all of it. Not a setting of Java's. By default
+    0.5."""
     max_request_size: int
     """The largest request in bytes, and the largest single record before compression. Unless it is given, batches of
     several partitions may take up to 16 MiB of the last request that a connection has in flight. By default 1048576."""

@@ -15,6 +15,7 @@ from aioprod.config._setting import (
     acknowledgements,
     boolean,
     choice,
+    decimal,
     instance,
     instances,
     integer,
@@ -124,6 +125,15 @@ class ProducerConfig(ClientConfig):
         at_most=INT64_MAX,
         importance=HIGH,
         doc="The bytes of all records that wait for their outcome. When it is used up, sending waits or fails.",
+    )
+    buffer_memory_stuck_fraction: float = decimal(
+        0.5,
+        at_least=0.1,
+        at_most=1.0,
+        importance=LOW,
+        doc="The part of `buffer.memory` for records that can't be delivered now, as their partition has no leader or "
+        "backs off, or its broker does not answer, while others are delivered. 1.0: all of it. Not a setting of "
+        "Java's.",
     )
     max_request_size: int = integer(
         1_048_576,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aioprod.errors import AioprodError, BufferFullError
 from aioprod.metrics import Counter
 from aioprod.producer.batching.buffer_memory import MemoryBudget, Reservation
 
-__all__ = ["MemoryWaiters"]
+if TYPE_CHECKING:
+    from aioprod.producer.batching.partition import Partition, Topic
+
+__all__ = ["MemoryWaiters", "running_task"]
 
 _DRAINED: Final = 0.5
 """The share of `buffer.memory` that is free when `drain()` returns, so that the next sends fit."""
@@ -23,6 +26,7 @@ class MemoryWaiters:
         self,
         budget: MemoryBudget,
         loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
         end_lingers: Callable[[], None],
         wait_time_ns: Counter,
     ) -> None:
@@ -30,46 +34,65 @@ class MemoryWaiters:
         """Counts how long senders have waited."""
         self._budget = budget
         self._loop = loop
+        self._clock = clock
+        """Monotonic time in seconds."""
         self._end_lingers = end_lingers
         """Called when a sender starts to wait: open batches leave now."""
 
-    async def reserve(self, size: int, timeout_s: float) -> Reservation:
-        """Wait for `size` bytes; raises BufferFullError after `timeout_s`.
+    async def reserve(
+        self, size: int, timeout_s: float, place: Partition | Topic | None = None, *, waited_s: float = 0.0
+    ) -> Reservation:
+        """Wait for `size` bytes, for a record for `place` if that is stuck; raises BufferFullError after `timeout_s`.
 
-        The memory is reserved until the caller calls `give_back`.
+        The memory is reserved until the caller calls `give_back`. It has waited for `waited_s` before.
         """
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._wait(size, keep=True)
+                return await self._wait(size, keep=True, place=place)
         except TimeoutError as error:
+            budget = self._budget
+            largest = budget.stuck.largest(self._clock())
             raise BufferFullError(
-                f"buffer.memory={self._budget.limit} stayed full for {timeout_s:g} s: {self._budget.records} records "
-                f"with {self._budget.used} bytes wait for their delivery.",
+                f"buffer.memory={budget.limit} stayed full for {waited_s + timeout_s:g} s: {budget.records} records "
+                f"with {budget.used} bytes wait for their delivery{'; ' + largest if largest else ''}.",
                 hint="The cluster takes less than is sent, or can't be reached; raise buffer.memory or send less.",
             ) from error
 
     async def drain(self) -> None:
-        """Wait until `_DRAINED` is free, if less is; lets the loop run at least once."""
+        """Wait until `_DRAINED` is free, if less is; lets the loop run at least once.
+
+        A task whose last record found no room as it is for something stuck waits for room for that.
+        """
+        full_at = self._budget.stuck.last_full()
         await asyncio.sleep(0)
+        if full_at is not None:
+            await self.drain_share(*full_at)
+            return
         budget = self._budget
-        wanted = max(budget.rejected, int(budget.limit * _DRAINED))
+        usable = budget.capacity - budget.stuck.used
+        wanted = max(budget.rejected, int(usable * _DRAINED))
         if budget.rejected or budget.waiting or not budget.fits(wanted):
             await self._wait(wanted, keep=False)
             budget.rejected = 0
 
-    async def _wait(self, size: int, *, keep: bool) -> Reservation:
+    async def drain_share(self, place: Partition | Topic, size: int) -> None:
+        """Wait until `place`, which is stuck, may take `size` bytes, or moves."""
+        await self._wait(size, keep=False, place=place)
+
+    async def _wait(self, size: int, *, keep: bool, place: Partition | Topic | None = None) -> Reservation:
         waiter: asyncio.Future[None] = self._loop.create_future()
-        reservation = self._budget.wait(size, waiter, keep=keep)
+        is_stuck = place is not None and place.stuck_since is not None
+        reservation = self._budget.wait(size, waiter, keep=keep, place=place if is_stuck else None)
         self._end_lingers()
         self.freed()
-        start = self._loop.time()
+        start = self._clock()
         try:
             await waiter
         except BaseException:
             self.give_back(reservation)
             raise
         finally:
-            self._wait_time_ns.add(round((self._loop.time() - start) * 1e9))
+            self._wait_time_ns.add(round((self._clock() - start) * 1e9))
         return reservation
 
     def give_back(self, reservation: Reservation) -> None:
@@ -94,3 +117,11 @@ class MemoryWaiters:
             assert isinstance(waiter, asyncio.Future)
             if not waiter.done():
                 waiter.set_exception(error.again())
+
+
+def running_task() -> object:
+    """The task that runs now; None outside of any, as in a callback."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None

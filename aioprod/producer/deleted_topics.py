@@ -12,6 +12,7 @@ from aioprod.errors import UnknownTopicError
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.partition import Partition, Topic
+from aioprod.producer.batching.topic_updates import forget
 from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
 from aioprod.producer.unknown_topics import UnknownTopics
 
@@ -71,7 +72,7 @@ class DeletedTopics:
 
     def _forget(self, topic: Topic, now: float) -> None:
         """Forget the topic: the next record for its name looks it up again."""
-        self._accumulator.forget(topic, now)
+        forget(self._accumulator, topic, now)
         if topic.name not in self._accumulator.topics:
             self._accumulator.metadata.lose_topic(topic.name)
             self._topics.remember(topic.name, now)

@@ -49,6 +49,8 @@ from aioprod.types import Buffered, DeliveryReport, ErrorCallback, RecordMetadat
 from aioprod.wire import crc
 
 if TYPE_CHECKING:
+    from aioprod.producer.batching.partition import Partition, Topic
+
     # Only a transactional producer imports them.
     from aioprod.producer.transactions.manager import TransactionManager
     from aioprod.producer.transactions.participant import SharedTransaction
@@ -169,11 +171,18 @@ class Engine:
 
     # --- records on their way in, and out again
 
-    async def reserve(self, prepared: Prepared) -> Reservation:
-        """Wait for room for a record, in order of arrival; raises BufferFullError after `max.block.ms`."""
+    async def reserve(
+        self, prepared: Prepared, timeout_s: float, place: Partition | Topic | None = None
+    ) -> Reservation:
+        """Wait for room for a record, in order of arrival; raises BufferFullError after `timeout_s`.
+
+        `place`: what it is for, if that is stuck.
+        """
         topic, key, value, headers, partition, _ = prepared
         try:
-            return await self.parts.memory_waiters.reserve(record_size_bound(key, value, headers), self.max_block_s)
+            return await self.parts.memory_waiters.reserve(
+                record_size_bound(key, value, headers), timeout_s, place, waited_s=self.max_block_s - timeout_s
+            )
         except AioprodError as error:
             self.preparation.report_not_accepted(topic, partition, error)
             raise

@@ -109,11 +109,15 @@ class Explainer:
 
     def _memory(self) -> str:
         budget = self._accumulator.budget
-        waiting = len(budget.waiting)
+        waiting = len(budget.waiting) + len(budget.stuck.waiting)
         if not waiting:
             return ""
         calls = f"{counted(waiting, 'call')} {'waits' if waiting == 1 else 'wait'} for room"
-        return f"{calls}: {counted(budget.records, 'record')} hold {budget.used} of buffer.memory={budget.limit} bytes."
+        largest = budget.stuck.largest(self._clock())
+        return (
+            f"{calls}: {counted(budget.records, 'record')} hold {budget.used} of buffer.memory={budget.limit} bytes"
+            f"{'; ' + largest if largest else ''}."
+        )
 
     # --- for errors and the log
 

@@ -73,8 +73,8 @@ class Meters:
             metrics.bytes_sent_across_zones_total.observe(lambda: zones.across)
         budget = accumulator.budget
         metrics.buffer_total_bytes.observe(lambda: budget.limit)
-        metrics.buffer_available_bytes.observe(lambda: budget.limit - budget.used)
-        metrics.waiting_senders.observe(lambda: len(budget.waiting))
+        metrics.buffer_available_bytes.observe(lambda: max(0, budget.limit - budget.used))
+        metrics.waiting_senders.observe(lambda: len(budget.waiting) + len(budget.stuck.waiting))
         metrics.requests_in_flight.observe(lambda: sum(queue.in_flight for queue in accumulator.queues.values()))
         metrics.connection_count.observe(lambda: len(self._connected))
         metrics.loop_gap_max.observe(lambda: self.loop_hold.max)

@@ -33,6 +33,7 @@ from aioprod.producer.batching.produce import FIRST_WITH_TOPIC_IDS
 from aioprod.producer.batching.retry import AMBIGUOUS, Verdict, failure_family, judge, waits_to_join
 from aioprod.producer.batching.splitting import set_apart, split
 from aioprod.producer.batching.states import IN_FLIGHT
+from aioprod.producer.batching.topic_updates import update_topics
 from aioprod.producer.completions import Completions
 from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import Failure
@@ -244,7 +245,7 @@ class Outcomes:
             return
         metadata = self._accumulator.metadata
         if metadata.apply_leader_hint(partition, hint.leader_id, hint.leader_epoch, endpoints.get(hint.leader_id), now):
-            self._accumulator.update_topics([partition.topic], now)
+            update_topics(self._accumulator, [partition.topic], now)
 
     def recreated(self, names: Iterable[str], now: float) -> None:
         """Fail the batches for topics that were deleted and created again, or send them to the new topics."""
@@ -347,6 +348,7 @@ class Outcomes:
         if limit is not None:
             limit.acknowledged(batch)
         self._meters.delivered(batch, now)
+        batch.partition.moved_at = now
         # In this order there is no moment at which the batch is in no place.
         self._completions.succeed(batch, base_offset, append_time)
         complete(self._accumulator, batch, now)

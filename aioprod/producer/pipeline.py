@@ -28,7 +28,7 @@ from aioprod.net.events import ClientListener
 from aioprod.net.link import BrokerLink
 from aioprod.net.scheduler import Scheduler
 from aioprod.net.settings import ClientSettings
-from aioprod.producer.backpressure import MemoryWaiters
+from aioprod.producer.backpressure import MemoryWaiters, running_task
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, ParkedRecord
 from aioprod.producer.batching.batch_events import BatchEvents
@@ -37,6 +37,7 @@ from aioprod.producer.batching.lifecycle import expired, next_expiry, withdraw
 from aioprod.producer.batching.parking import withdraw_parked
 from aioprod.producer.batching.partition import BrokerQueue, Partition
 from aioprod.producer.batching.sequences import Sequences
+from aioprod.producer.batching.topic_updates import update_topics
 from aioprod.producer.completions import Completions
 from aioprod.producer.compressor import Compressor
 from aioprod.producer.deleted_topics import DeletedTopics
@@ -106,8 +107,11 @@ class Pipeline(ClientListener, BatchEvents):
             partitioner=partitioner,
             compress=None if self.compressor is None else self.compressor.add,
             sequences=self._sequences(config, rules),
+            caller=running_task,
         )
-        self.memory_waiters = MemoryWaiters(accumulator.budget, loop, accumulator.schedule_all, meters.buffer_wait_ns)
+        self.memory_waiters = MemoryWaiters(
+            accumulator.budget, loop, clock, accumulator.schedule_all, meters.buffer_wait_ns
+        )
         faults = CallbackFaults(clock)
         self.failure_reports = FailureReports(on_error, clock=clock, scheduler=self.scheduler, callback_faults=faults)
         self.completions = self._completions(interceptors, faults, rules)
@@ -214,6 +218,7 @@ class Pipeline(ClientListener, BatchEvents):
             self.client.poll(now),
             end_backoffs(accumulator, now),
             self._deleted.fail_held(now),
+            accumulator.stuck.poll(now),
             self.unknown_topics.move_on(now),
             next_expiry(accumulator),
             self._stalls.poll(now),
@@ -223,6 +228,7 @@ class Pipeline(ClientListener, BatchEvents):
             were_all_looked_at = self.failure_reports.report_unread(closing=False)
             nexts.append(now + HOUSEKEEPING_S if were_all_looked_at else now)
         self.completions.run()
+        self.memory_waiters.freed()
         return min((due for due in nexts if due is not None), default=math.inf)
 
     def _attend(self, queue: BrokerQueue, now: float) -> float:
@@ -283,6 +289,9 @@ class Pipeline(ClientListener, BatchEvents):
 
     def link_lost(self, link: BrokerLink, error: AioprodError | None) -> None:
         self._meters.disconnected(link.node.id)
+        queue = self.accumulator.queues.get(link.node.id)
+        if queue is not None:
+            queue.lost_at = self.clock()
         self._lost_brokers.lost(link, error)
         self.completions.schedule()
         self.scheduler.wake()
@@ -300,7 +309,7 @@ class Pipeline(ClientListener, BatchEvents):
         """Follow the leaders, and send the records that were parked for new topics."""
         now = self.clock()
         self._lost_brokers.metadata_changed()
-        self.accumulator.update_topics(update.changed_topics, now)
+        update_topics(self.accumulator, update.changed_topics, now)
         if update.recreated:
             self.outcomes.recreated(update.recreated, now)
             self.completions.schedule()

@@ -15,7 +15,7 @@ from aioprod.records.headers import NO_HEADERS, encode_headers, header_list
 from aioprod.serializers import Serializer
 from aioprod.types import NO_VALUE, Headers, ProducerRecord, Timestamp, no_value
 
-__all__ = ["Preparation", "Prepared", "as_bytes", "partition_index", "seconds", "timestamp_ms"]
+__all__ = ["Preparation", "Prepared", "as_bytes", "partition_index", "record_of", "seconds", "timestamp_ms"]
 
 
 _logger = Logger("aioprod.producer")
@@ -29,6 +29,24 @@ timestamp in ms (None: the time at which it is accepted)."""
 
 
 _KEYS: Final = " Keys go apart from values, as key= of one record and keys= of send_many."
+
+
+def record_of(
+    topic: str | ProducerRecord,
+    value: Any,
+    key: Any,
+    partition: int | None,
+    headers: Headers | None,
+    timestamp: Timestamp | None,
+) -> ProducerRecord:
+    """The arguments of a call as one record; raises UsageError or InvalidRecordError where they are none."""
+    if not isinstance(topic, ProducerRecord):
+        if value is NO_VALUE:
+            raise no_value(topic)
+        return ProducerRecord(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp)
+    if value is not NO_VALUE or any(given is not None for given in (key, partition, headers, timestamp)):
+        raise InvalidRecordError("A ProducerRecord says everything itself: give no value, key or options beside it.")
+    return topic
 
 
 def as_bytes(what: str, topic: str, data: Any) -> bytes:

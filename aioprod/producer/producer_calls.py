@@ -11,7 +11,7 @@ from aioprod._short_reprs import client_repr
 from aioprod._words import counted
 from aioprod.cluster import Cluster, PartitionInfo
 from aioprod.config import ProducerConfig
-from aioprod.errors import AioprodError, BufferFullError, InvalidRecordError
+from aioprod.errors import AioprodError, BufferFullError
 from aioprod.producer import native
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, ParkedRecord
@@ -24,7 +24,7 @@ from aioprod.producer.environment import Environment
 from aioprod.producer.guard import State
 from aioprod.producer.health import Health, health_of
 from aioprod.producer.logs.milestones import PRODUCER, Facade
-from aioprod.producer.preparation import Prepared, as_bytes, partition_index, seconds
+from aioprod.producer.preparation import Prepared, as_bytes, partition_index, record_of, seconds
 from aioprod.producer.transactions.calls import TransactionalCalls
 from aioprod.producer.unclosed import dropped
 from aioprod.records.headers import NO_HEADERS, encode_headers
@@ -39,14 +39,13 @@ from aioprod.types import (
     RecordMetadata,
     SendResult,
     Timestamp,
-    no_value,
 )
 
 if TYPE_CHECKING:
     from aioprod.metrics import Family
     from aioprod.producer.transactions.participant import SharedTransaction
 
-__all__ = ["ProducerCalls", "record_of"]
+__all__ = ["ProducerCalls"]
 
 
 class ProducerCalls(TransactionalCalls):
@@ -400,7 +399,7 @@ class ProducerCalls(TransactionalCalls):
         self._guard.check_transaction(transaction)
         return prepared
 
-    def _append(self, prepared: Prepared, waiter: Any, granted: bool = False) -> Batch | ParkedRecord:
+    def _append(self, prepared: Prepared, waiter: Any, granted: int = 0) -> Batch | ParkedRecord:
         """Accept a record that went through interceptors and serializers."""
         topic, key, value, headers, partition, timestamp = prepared
         now_ns = self._clock.now_ns()
@@ -419,31 +418,20 @@ class ProducerCalls(TransactionalCalls):
         """Wait for room, in order of arrival, then append."""
         engine = self._engine
         transaction = self._guard.transaction
-        deadline = engine.parts.clock() + engine.max_block_s
-        reservation = await engine.reserve(prepared)
-        try:
-            await engine.parts.unknown_topics.known(prepared[0], deadline - engine.parts.clock())
-            self._guard.check()
-            self._guard.check_transaction(transaction)
-            self._accumulator.budget.end(reservation)
-            return self._append(prepared, waiter, granted=True)
-        finally:
-            engine.parts.memory_waiters.give_back(reservation)
-
-
-def record_of(
-    topic: str | ProducerRecord,
-    value: Any,
-    key: Any,
-    partition: int | None,
-    headers: Headers | None,
-    timestamp: Timestamp | None,
-) -> ProducerRecord:
-    """The arguments of a call as one record; raises UsageError or InvalidRecordError where they are none."""
-    if not isinstance(topic, ProducerRecord):
-        if value is NO_VALUE:
-            raise no_value(topic)
-        return ProducerRecord(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp)
-    if value is not NO_VALUE or any(given is not None for given in (key, partition, headers, timestamp)):
-        raise InvalidRecordError("A ProducerRecord says everything itself: give no value, key or options beside it.")
-    return topic
+        clock = engine.parts.clock
+        left_s = engine.max_block_s
+        deadline = clock() + left_s
+        while True:
+            full_at = self._accumulator.budget.stuck.last_full()
+            place = None if full_at is None else full_at[0]
+            reservation = await engine.reserve(prepared, left_s, place)
+            try:
+                await engine.parts.unknown_topics.known(prepared[0], deadline - clock())
+                self._guard.check()
+                self._guard.check_transaction(transaction)
+                self._accumulator.budget.end(reservation)
+                return self._append(prepared, waiter, granted=1)
+            except BufferFullError:
+                left_s = max(0.0, deadline - clock())  # Its partition became stuck while it waited.
+            finally:
+                engine.parts.memory_waiters.give_back(reservation)

@@ -165,6 +165,7 @@ class Sender:
                 metadata = self._accumulator.metadata
                 if metadata.next_refresh(now) > now:
                     metadata.request_update(now)
+                self._stall(queue, now)
                 return
             if not link.ensure(now):
                 self._stall(queue, now)
@@ -245,6 +246,8 @@ class Sender:
         self._meters.sent(queue.node_id, batches, now)
         for batch in batches:
             batch.unanswered = True
+        if not queue.in_flight:
+            queue.silent_since = now
         queue.in_flight += self._expects_answers
         queue.paced_until = now + queue.pace_s
         connection.send_parts(
@@ -296,7 +299,7 @@ class Sender:
                 assert error is not None
                 self._outcomes.lost(batches, error, now)
                 return
-            sent.queue.answered(now - sent.sent_at, self._in_flight_max)
+            sent.queue.answered(now - sent.sent_at, self._in_flight_max, now)
             plain = read_plain(sent.version, body, batches)
             if plain is None:
                 throttle_time_ms = self._outcomes.answered(batches, body, sent.version, now)

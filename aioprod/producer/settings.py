@@ -80,6 +80,7 @@ def accumulator_settings(config: ProducerConfig) -> AccumulatorSettings:
         batch_size=config.batch_size,
         batch_size_max=config.batch_size_max if config.batch_size else 0,
         buffer_memory=config.buffer_memory,
+        stuck_memory=int(config.buffer_memory * config.buffer_memory_stuck_fraction),
         max_request_size=config.max_request_size,
         metadata_max_age_s=config.metadata_max_age_ms / 1000,
         linger_s=config.linger_ms / 1000,

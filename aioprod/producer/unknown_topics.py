@@ -20,6 +20,7 @@ from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import ParkedRecord
 from aioprod.producer.batching.parking import evict_first, evict_overdue, move_on
 from aioprod.producer.batching.partition import Topic
+from aioprod.producer.batching.topic_updates import forget
 from aioprod.producer.completions import Completions
 from aioprod.producer.guard import Guard
 from aioprod.producer.mass_failure import MassFailure
@@ -153,7 +154,7 @@ class UnknownTopics:
 
     def _forget(self, topic: Topic, now: float) -> None:
         self._absent.pop(topic.name, None)
-        self._accumulator.forget(topic, now)
+        forget(self._accumulator, topic, now)
         self._accumulator.metadata.forget_topic(topic.name)
 
     def fail(self, topic: Topic, error: AioprodError, limit: int) -> int:

@@ -2,6 +2,7 @@ cimport cython
 
 from aioprod.producer.batching.accumulator cimport Accumulator
 from aioprod.producer.batching.buffer_memory cimport MemoryBudget
+from aioprod.producer.batching.stuck_share cimport StuckShare
 from aioprod.records.bounds cimport loose_bound
 from aioprod.producer.clock cimport Clock
 from aioprod.sync.entry cimport Entry, new_entry
@@ -17,6 +18,7 @@ cdef class Inbox:
     cdef long long _limit, _request_size_max, _bound_max, _bytes, _records
     cdef double _newest_s
     cdef bint _is_open, _is_awake
+    cdef object _last_full
 
     cpdef put(self, topic, value, key, partition, headers, timestamp, waiter)
     @cython.locals(encoded=bytes, index=int, at_ms="long long")
@@ -25,7 +27,7 @@ cdef class Inbox:
     cdef Entry _checked(
         self, str topic, bytes key, bytes value, bytes headers, int partition, long long timestamp, waiter
     )
-    @cython.locals(bound="long long")
+    @cython.locals(bound="long long", stuck=StuckShare)
     cpdef bint enter(self, Entry entry) except -1
     @cython.locals(moved="long long", records="long long", entry=Entry)
     cpdef move(self, Accumulator accumulator, Py_ssize_t most)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import RLock
+from threading import RLock, get_ident
 from typing import Any, Final
 
 from aioprod.cluster.names import topic_name_error
 from aioprod.errors import BufferFullError, InvalidTopicError
 from aioprod.producer.batching.accumulator import Accumulator
-from aioprod.producer.batching.buffer_memory import MemoryBudget, Reservation, record_too_large
+from aioprod.producer.batching.buffer_memory import MemoryBudget, Reservation, record_too_large, stuck_full
 from aioprod.producer.clock import Clock
 from aioprod.producer.preparation import Prepared, as_bytes, partition_index
 from aioprod.records.bounds import loose_bound, record_size_bound
@@ -61,6 +61,8 @@ class Inbox:
         self._outgoing: list[Entry | Call[Any]] = []
         self._bytes = 0
         self._records = 0
+        self._last_full: tuple[int, Entry] | None = None
+        """The thread and the record of the last full_at because of what is stuck."""
         self._is_open = True
         self._is_awake = False
         self._newest_s = 0.0
@@ -134,6 +136,10 @@ class Inbox:
             # While callers wait for memory, `open_to` lets no other record overtake.
             if self._bytes + bound + self._budget.used > self._budget.open_to:
                 raise self._full(entry)
+            stuck = self._budget.stuck
+            if stuck.topics and entry.topic in stuck.topics and not stuck.fits(bound):
+                self._last_full = get_ident(), entry
+                raise stuck_full(entry.topic, bound, self._budget, entry.now)
             # In this order, so that an interrupt between two steps leaves no record for which the loop is not woken.
             if not self._is_awake:
                 self._wake()
@@ -152,6 +158,11 @@ class Inbox:
             f"delivery, and the next one, for topic {entry.topic!r}, needs up to {entry.bound} bytes.",
             hint="Call producer.drain(), or submit(), which wait for room, or raise buffer.memory.",
         )
+
+    def last_full(self) -> Entry | None:
+        """The last record without room as something of its topic is stuck, if it was one of this thread's."""
+        full_at, self._last_full = self._last_full, None
+        return None if full_at is None or full_at[0] != get_ident() else full_at[1]
 
     def call(self, call: Call[Any]) -> bool:
         """Take a call that the loop is to begin once all that came before has left; False when this inbox is closed."""
@@ -241,8 +252,11 @@ class Inbox:
                     self._newest_s,
                 )
             except BufferFullError:
-                stop = entry
-                break
+                if accumulator.budget.stuck.last_full() is None:
+                    stop = entry
+                    break
+                # The share of what is stuck is full. The record was accepted in its thread, which is the last one.
+                self._append_accepted(accumulator, entry)
             except BaseException as error:
                 self._failed(entry, error)
         self._acquire()
@@ -250,6 +264,22 @@ class Inbox:
         self._records -= records
         self._release()
         return stop
+
+    def _append_accepted(self, accumulator: Accumulator, entry: Entry) -> None:
+        try:
+            accumulator.append(
+                entry.topic,
+                entry.key,
+                entry.value,
+                entry.headers,
+                entry.partition,
+                entry.timestamp,
+                entry.waiter,
+                self._newest_s,
+                2,
+            )
+        except BaseException as error:
+            self._failed(entry, error)
 
     def _take(self) -> bool:
         """Have all that came in leave, the oldest at the end of the list; False when there is nothing."""

@@ -43,9 +43,32 @@ class LoopProducer(Producer):
         self._engine.guard.check()
         return inbox.move(self._engine.parts.accumulator, most)
 
-    async def reserve(self, size: int) -> Reservation:
-        """Wait for room, in order of arrival; raises BufferFullError after `max.block.ms`."""
-        return await self._engine.parts.memory_waiters.reserve(size, self._engine.max_block_s)
+    async def reserve(self, size: int, topic: str | None = None) -> Reservation:
+        """Wait for room, in order of arrival; raises BufferFullError after `max.block.ms`.
+
+        `topic`: room for its record, also if something of the topic is stuck.
+        """
+        parts = self._engine.parts
+        deadline = parts.clock() + self._engine.max_block_s
+        waited_s = 0.0
+        while True:
+            place = None if topic is None else self.budget.stuck.place_in(topic)
+            reservation = await parts.memory_waiters.reserve(
+                size, self._engine.max_block_s - waited_s, place, waited_s=waited_s
+            )
+            if topic is None or reservation.place is not None or self.budget.stuck.place_in(topic) is None:
+                return reservation
+            # Something of the topic became stuck while the caller waited.
+            self.give_back(reservation)
+            waited_s = self._engine.max_block_s - max(0.0, deadline - parts.clock())
+
+    async def drain_for(self, entry: Entry | None) -> None:
+        """As `drain`; for the share of what is stuck if that had no room for `entry`."""
+        place = None if entry is None else self.budget.stuck.place_in(entry.topic)
+        if entry is None or place is None:
+            await self.drain()
+        else:
+            await self._engine.parts.memory_waiters.drain_share(place, entry.bound)
 
     def append_reserved(self, entry: Entry, reservation: Reservation) -> None:
         """Take a record for which memory is reserved; raises what `Producer.submit` raises."""
@@ -60,7 +83,7 @@ class LoopProducer(Producer):
             entry.timestamp,
             entry.waiter,
             entry.now,
-            True,
+            2,
         )
 
     def give_back(self, reservation: Reservation) -> None:

@@ -18,9 +18,8 @@ from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, ConfigError, InvalidRecordError, ProducerClosedError
 from aioprod.net.settings import client_id_of
 from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
-from aioprod.producer.preparation import seconds
+from aioprod.producer.preparation import record_of, seconds
 from aioprod.producer.producer import all_options
-from aioprod.producer.producer_calls import record_of
 from aioprod.sync import processes
 from aioprod.sync.entry import Entry
 from aioprod.sync.inbox import Inbox
@@ -235,7 +234,9 @@ class Producer(ProcessBound):
 
         Called every few hundred `send_nowait()` calls, or after BufferFullError. Raises UsageError in a callback.
         """
-        self._run("drain", lambda producer: producer.drain())
+        session = self._session
+        entry = None if session is None else session.inbox.last_full()
+        self._run("drain", lambda producer: producer.drain_for(entry))
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything without lingering, and wait for the outcome of everything accepted before this call.

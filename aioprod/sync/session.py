@@ -356,7 +356,7 @@ class Session:
 
     async def _reserve_and_enter(self, entry: Entry) -> None:
         """Wait for room in order of arrival, then take the record, behind those that are here already."""
-        reservation = await self._producer.reserve(entry.bound)
+        reservation = await self._producer.reserve(entry.bound, entry.topic)
         self.inbox.enter_reserved(entry, reservation)
         self._bell.set()
 

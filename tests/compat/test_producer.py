@@ -84,6 +84,28 @@ async def test_send_waits_for_room_and_keeps_the_order() -> None:
     assert [value[:5] for value in values[ROOM:]] == [b"0xxxx", b"1xxxx", b"2xxxx", b"3xxxx", b"4xxxx", b"batch"]
 
 
+async def test_a_topic_that_backs_off_has_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "_BUFFER_MEMORY", 100_000)
+    small: Any = {"max_batch_size": 1000, "max_request_size": 20_000}
+    async with FakeCluster() as brokers, AIOKafkaProducer(bootstrap_servers=brokers.bootstrap, **small) as producer:
+        for name in ("moving", "stuck"):
+            brokers.create_topic(name)
+        fault = brokers.fault(
+            ProduceRequest, times=None, partition=OurPlace("stuck", 0), error=ErrorCode.NOT_ENOUGH_REPLICAS
+        )
+        await producer.send_and_wait("moving", b"x" * 1000)
+        waiting = [asyncio.ensure_future(producer.send_and_wait("stuck", b"%d" % n + b"x" * 1000)) for n in range(99)]
+        while "stuck" not in producer._turns._lines:
+            await producer.send_and_wait("moving", b"x" * 1000)
+        for _ in range(20):
+            await producer.send_and_wait("moving", b"x" * 1000)
+        assert not any(each.done() for each in waiting)
+        fault.end()
+        await asyncio.gather(*waiting)
+        values = [record.value or b"" for record in brokers.records("stuck")]
+    assert [int(value.rstrip(b"x")) for value in values] == list(range(99))
+
+
 async def test_no_room_in_time_is_a_kafka_timeout() -> None:
     async with FakeCluster() as brokers:
         brokers.create_topic("orders")

@@ -355,7 +355,7 @@ async def test_records_of_unknown_topics_count_too(brokers: FakeCluster) -> None
 async def test_room_that_is_granted_and_not_wanted_any_more_goes_to_the_next() -> None:
     loop = asyncio.get_running_loop()
     budget = MemoryBudget(100)
-    room = MemoryWaiters(budget, loop, lambda: None, Counter("waits", "How long."))
+    room = MemoryWaiters(budget, loop, loop.time, lambda: None, Counter("waits", "How long."))
     budget.take(100)
     first = asyncio.create_task(room.reserve(60, 5))
     second = asyncio.create_task(room.reserve(70, 5))
@@ -373,7 +373,7 @@ async def test_room_that_is_granted_and_not_wanted_any_more_goes_to_the_next() -
 async def test_a_waiter_that_was_cancelled_before_it_is_served_is_passed_over() -> None:
     loop = asyncio.get_running_loop()
     budget = MemoryBudget(100)
-    room = MemoryWaiters(budget, loop, lambda: None, Counter("waits", "How long."))
+    room = MemoryWaiters(budget, loop, loop.time, lambda: None, Counter("waits", "How long."))
     budget.take(100)
     first = asyncio.create_task(room.reserve(60, 5))
     second = asyncio.create_task(room.reserve(70, 5))

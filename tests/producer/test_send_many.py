@@ -22,6 +22,7 @@ from aioprod.errors import (
 )
 from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.producer.batching.lines import lines_of
+from aioprod.producer.batching.topic_updates import forget
 from aioprod.producer.bulk.send_many import RECORDS_PER_TURN
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake import FakeTopic
@@ -346,7 +347,7 @@ async def test_a_topic_that_is_forgotten_in_between_is_looked_up_again(brokers: 
         await until(lambda: topic.records())
         await producer.flush()
         known = producer._engine.parts.accumulator.topics["t"]
-        producer._engine.parts.accumulator.forget(known, 0.0)
+        forget(producer._engine.parts.accumulator, known, 0.0)
         producer._engine.parts.client.metadata.forget_topic("t")
         asked = len(brokers.seen_of(MetadataRequest))
         more.set()

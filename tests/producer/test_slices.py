@@ -164,7 +164,9 @@ def test_completions_have_one_time_slice_for_all_calls() -> None:
         callback_faults=faults,
         rules=TransactionRules(),
         meters=Meters(topics_max=9),
-        memory_waiters=MemoryWaiters(harness.accumulator.budget, loop, lambda: None, Counter("waits", "How long.")),
+        memory_waiters=MemoryWaiters(
+            harness.accumulator.budget, loop, clock, lambda: None, Counter("waits", "How long.")
+        ),
         on_failure=raised.append,
     )
     for partition in range(3):

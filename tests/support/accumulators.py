@@ -15,6 +15,7 @@ from aioprod.producer.batching.lifecycle import complete, land, release
 from aioprod.producer.batching.parking import move_on
 from aioprod.producer.batching.partition import BrokerQueue, Partition, Topic
 from aioprod.producer.batching.sequences import Sequences
+from aioprod.producer.batching.topic_updates import update_topics
 from aioprod.records.headers import NO_HEADERS
 from aioprod.routing.partitioners import Partitioner
 from tests.support.metadata_answers import broker, new_metadata, partition, response, topic
@@ -34,6 +35,7 @@ class Harness(BatchEvents):
         batch_size: int = 1000,
         batch_size_max: int = 0,
         buffer_memory: int = 100_000,
+        stuck_memory: int | None = None,
         max_request_size: int = 10_000,
         linger_s: float = 0.005,
         in_flight_max: int = 1,
@@ -51,6 +53,7 @@ class Harness(BatchEvents):
             batch_size=batch_size,
             batch_size_max=batch_size_max,
             buffer_memory=buffer_memory,
+            stuck_memory=buffer_memory if stuck_memory is None else stuck_memory,
             max_request_size=max_request_size,
             metadata_max_age_s=300.0,
             linger_s=linger_s,
@@ -91,7 +94,7 @@ class Harness(BatchEvents):
         answer = response(topic(name, partitions), brokers=[broker(node) for node in (1, 2, 3)])
         changed = self.metadata.handle_response(answer, now, version=12)
         if update:
-            self.accumulator.update_topics(changed.changed_topics, now)
+            update_topics(self.accumulator, changed.changed_topics, now)
 
     def append(
         self,

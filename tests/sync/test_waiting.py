@@ -15,6 +15,7 @@ import pytest
 from aioprod.errors import (
     AioprodError,
     BufferFullError,
+    ErrorCode,
     FlushTimeoutError,
     MetadataTimeoutError,
     NotSentError,
@@ -25,7 +26,7 @@ from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.sync import Producer
 from aioprod.sync.loop_producer import LoopProducer
 from aioprod.sync.session import Session
-from aioprod.types import RecordMetadata
+from aioprod.types import RecordMetadata, TopicPartition
 from tests.support.dead_addresses import dead_address
 from tests.support.producers import PATIENCE_S, ErrorLog, Outcomes
 from tests.support.threads import in_threads, sent_until, sync_producer, until
@@ -102,6 +103,34 @@ def test_memory_is_bounded_before_the_start(fake_cluster: Any) -> None:
         release(fake_cluster, fault)
         producer.flush(PATIENCE_S)
     assert len(fake_cluster.records("t")) == count
+
+
+def test_a_topic_that_backs_off_leaves_room_for_others(fake_cluster: Any) -> None:
+    for name in ("moving", "stuck"):
+        fake_cluster.create_topic(name)
+    fault = fake_cluster.fault(
+        ProduceRequest, times=None, partition=TopicPartition("stuck", 0), error=ErrorCode.NOT_ENOUGH_REPLICAS
+    )
+    with sync_producer(fake_cluster.bootstrap, **SMALL) as producer:
+        producer.send("moving", VALUE)
+        producer.submit("stuck", VALUE)
+        until(lambda: producer.metrics()["record_retry_total"])
+        refused = ""
+        while "can't be delivered" not in refused:
+            try:
+                producer.send_nowait("stuck", VALUE)
+            except BufferFullError as error:
+                refused = str(error)
+                producer.send("moving", VALUE)
+        assert "stuck-0 holds" in refused
+        waiting = concurrent.futures.ThreadPoolExecutor(2)
+        submitted = waiting.submit(producer.submit, "stuck", VALUE)
+        until(lambda: len(started(producer)._producer.budget.stuck.waiting) == 1)
+        producer.send("moving", VALUE)
+        assert not submitted.done()
+        fake_cluster.call(fault.end)
+        assert submitted.result(PATIENCE_S).result(PATIENCE_S).topic == "stuck"
+        waiting.shutdown()
 
 
 def test_submit_waits_for_room(holding: Any) -> None:

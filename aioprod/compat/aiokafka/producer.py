@@ -18,9 +18,9 @@ from aioprod.compat.aiokafka.sending import SendingProducer
 from aioprod.compat.aiokafka.structs import RecordMetadata
 from aioprod.compat.aiokafka.transactions import TransactionContext, Transactions
 from aioprod.compat.aiokafka.translation import as_kind, kafka_error
+from aioprod.compat.aiokafka.turns import Turns
 from aioprod.errors import (
     AioprodError,
-    BufferFullError,
     InvalidRecordError,
     MetadataTimeoutError,
 )
@@ -30,7 +30,7 @@ from aioprod.routing.hashes import murmur2_partition
 
 if TYPE_CHECKING:
     import ssl
-    from typing import Never, TypeAlias, TypeVarTuple, Unpack
+    from typing import Never, TypeAlias
 
     from aioprod.compat.aiokafka.tokens import TokenProvider
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     Partitioner: TypeAlias = Callable[[bytes | None, list[int], list[int]], int]
     Headers: TypeAlias = Iterable[tuple[str, bytes | None]]
     Sent: TypeAlias = asyncio.Future[RecordMetadata | None]
-    _Record = TypeVarTuple("_Record")
 
 __all__ = ["AIOKafkaProducer"]
 
@@ -96,8 +95,7 @@ class AIOKafkaProducer:
         self._is_acknowledged = config.acks != 0
         self._timeout_s = config.request_timeout_ms / 1000
         self._batch_size = config.batch_size
-        self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._turns = Turns(self._producer, self._timeout_s)
         self._closed = False
         self.client = ClientView(self._producer)
 
@@ -184,7 +182,7 @@ class AIOKafkaProducer:
             delivery = Delivery(asyncio.get_running_loop().create_future(), at_ms, self._is_acknowledged)
             encoded = encode_headers(list(headers)) if headers else NO_HEADERS
             record = (topic, key_bytes, value_bytes, encoded, index, at_ms, delivery.done)
-            await self._accepted(self._producer.append, *record)
+            await self._turns.accepted(self._producer.append, *record)
         except AioprodError as error:
             raise kafka_error(error) from error.__cause__
         return delivery.future
@@ -233,7 +231,7 @@ class AIOKafkaProducer:
             is_alone = batch.closed()
             batch.close()
             delivery = BatchDelivery(future, records.count, self._is_acknowledged)
-            await self._accepted(self._producer.append_batch, topic, index, records, delivery, is_alone)
+            await self._turns.accepted(self._producer.append_batch, topic, index, records, delivery, is_alone)
         except AioprodError as error:
             raise kafka_error(error) from error.__cause__
         return future
@@ -277,28 +275,6 @@ class AIOKafkaProducer:
         everywhere = [info.partition for info in cluster.partitions_for_topic(topic)]
         available = [info.partition for info in cluster.available_partitions_for_topic(topic)]
         return partition_index(topic, self._partitioner(key, everywhere, available))
-
-    async def _accepted(self, accept: Callable[[Unpack[_Record]], None], *record: *_Record) -> None:
-        """Have a record accepted, in the order of the calls; raises KafkaTimeoutError when there is no room in time."""
-        if not self._waiting:
-            try:
-                return accept(*record)
-            except BufferFullError:
-                pass
-        full: BufferFullError | None = None
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(self._timeout_s), self._turn:
-                while True:
-                    try:
-                        return accept(*record)
-                    except BufferFullError as error:
-                        full = error
-                    await self._producer.drain()
-        except TimeoutError:
-            raise full or BufferFullError(f"Other records waited for room for {self._timeout_s:g} s.") from None
-        finally:
-            self._waiting -= 1
 
 
 class DefaultPartitioner:

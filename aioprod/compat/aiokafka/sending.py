@@ -55,6 +55,11 @@ class SendingProducer(Producer):
             raise
 
     @property
+    def is_stuck_full(self) -> bool:
+        """Whether the last BufferFullError was for a record that can't be delivered now, while others are."""
+        return self._engine.parts.accumulator.budget.stuck.size_without_room > 0
+
+    @property
     def cluster(self) -> Cluster:
         """What is known of brokers and of the topics in use; empty before the start."""
         return self._engine.parts.client.metadata.cluster if self.is_started else Cluster()
@@ -155,10 +160,12 @@ class SendingProducer(Producer):
             while cursor.next():
                 accumulator.check_size(named, bound_of(cursor))
         size = records.size - HEADER
+        place = named.partitions[partition]
+        accumulator.stuck.check(place, size, now)
         if not accumulator.budget.fits(size):
             accumulator.budget.rejected = max(accumulator.budget.rejected, size)
-            raise buffer_full(topic, size, accumulator.budget)
-        place = named.partitions[partition]
+            accumulator.budget.stuck.forget_full()
+            raise buffer_full(topic, size, accumulator.budget, now)
         accumulator.put_batch(place, records, Run(delivery, 0, records.count), now)
         if alone:
             accumulator.end_linger(place, now)

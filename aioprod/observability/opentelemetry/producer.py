@@ -30,7 +30,7 @@ from aioprod.observability.opentelemetry.propagation import span_contexts, with_
 from aioprod.producer import Producer
 from aioprod.producer.callbacks import UNWATCHED, DeliveryCallbacks
 from aioprod.producer.engine import Engine
-from aioprod.producer.producer_calls import record_of
+from aioprod.producer.preparation import record_of
 from aioprod.types import (
     NO_VALUE,
     DeliveryCallback,

@@ -32,14 +32,15 @@ cdef class Accumulator:
     cdef double _newest_deadline, _open_s
     cdef bint _is_ordered
     cdef Py_ssize_t _bound_max
-    cdef object _events, _due, _random
+    cdef readonly object due, stuck
+    cdef object _events, _random
     cdef str _last_name
     cdef Topic _last_topic
 
     @cython.locals(topic=Topic, bound=Py_ssize_t, batch=Batch)
     cpdef append(
         self, str name, bytes key, bytes value, bytes headers, int partition, long long timestamp, waiter, double now,
-        bint granted=*,
+        int granted=*,
     )
     @cython.locals(topic=Topic)
     cpdef Topic topic(self, name, double now)

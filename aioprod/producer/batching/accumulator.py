@@ -7,7 +7,7 @@ has something to send is in the lists of its broker.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ from aioprod.producer.batching.partition import BrokerQueue, Partition, Topic
 from aioprod.producer.batching.partition_choice import PartitionChoice
 from aioprod.producer.batching.sequences import Sequences
 from aioprod.producer.batching.states import COMPLETED
+from aioprod.producer.batching.stuck import StuckRecords
+from aioprod.producer.batching.stuck_share import StuckShare
 from aioprod.records.bounds import LOOSE_OVERHEAD, record_size_bound
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.layout import HEADER
@@ -55,6 +57,7 @@ class Accumulator:
         partitioner: Partitioner | None = None,
         compress: Callable[[Batch], object] | None = None,
         sequences: Sequences | None = None,
+        caller: Callable[[], object] = lambda: None,
     ) -> None:
         self.settings = settings
         self.compress = compress
@@ -63,7 +66,7 @@ class Accumulator:
         """They number the batches; None without idempotence."""
         self.metadata = metadata
         self.linger_s = settings.linger_s
-        self.budget = MemoryBudget(settings.buffer_memory)
+        self.budget = MemoryBudget(settings.buffer_memory, StuckShare(settings.stuck_memory, caller))
         self.pool = BufferPool(settings.batch_size, settings.buffer_memory // 2)
         self.topics: dict[str, Topic] = {}
         self.parked_topics: dict[str, Topic] = {}
@@ -88,8 +91,11 @@ class Accumulator:
             full=self.full,
             raised=events.partitioner_raised,
         )
+        self.stuck = StuckRecords(
+            self.budget, self.choice, incomplete=self.incomplete, topics=self.topics, parked=self.parked_topics, due=due
+        )
         self._events = events
-        self._due = due
+        self.due = due
         """Takes the time of the first deadline, or the present time when a topic is new."""
         self._random = random
         self._last_name: str | None = None
@@ -107,13 +113,13 @@ class Accumulator:
         timestamp: int,
         waiter: Any,
         now: float,
-        granted: bool = False,
+        granted: int = 0,
     ) -> Batch | ParkedRecord:
         """Take one record; where it is now, for a later withdrawal.
 
-        `partition` -1 lets the partitioner choose, `timestamp` is in ms, `now` in monotonic seconds; `granted`: its
-        room was reserved. Raises InvalidTopicError, InvalidRecordError, RecordTooLargeError or BufferFullError, and
-        then nothing was taken.
+        `partition` -1 lets the partitioner choose, `timestamp` is in ms, `now` in monotonic seconds; `granted`: 1 if
+        its room was reserved, 2 if the share of what is stuck does not matter either. Raises InvalidTopicError,
+        InvalidRecordError, RecordTooLargeError or BufferFullError, and then nothing was taken.
         """
         topic = self._last_topic if name is self._last_name else None
         if topic is None:
@@ -123,9 +129,12 @@ class Accumulator:
         if bound > self._bound_max:
             bound = record_size_bound(key, value, headers)
             self.check_size(topic, bound)
+        if topic.stuck_count > 0 and granted < 2:
+            partition = self.stuck.admit(topic, key, value, partition, bound, now, granted > 0)
         if not granted and self.budget.used + bound > self.budget.open_to:
             self.budget.rejected = max(self.budget.rejected, bound)
-            raise buffer_full(name, bound, self.budget)
+            self.budget.stuck.forget_full()
+            raise buffer_full(name, bound, self.budget, now)
         if topic.parked is not None:
             return self._park(topic, key, value, headers, partition, timestamp, waiter, now, bound)
         batch = self.put(topic, key, value, headers, partition, timestamp, now, bound)
@@ -143,7 +152,7 @@ class Accumulator:
             sticky = StickyChoice(self._random, batch_size=settings.batch_size, adaptive=settings.adaptive_partitioning)
             topic = self.topics[name] = self.parked_topics[name] = Topic(name, sticky, self._events.withdraw)
             self.metadata.add_topic(name, now)
-            self._due(now)
+            self.due(now)
             self.update_topic(topic, now)
         self._last_name = name
         self._last_topic = topic
@@ -170,9 +179,12 @@ class Accumulator:
         record = ParkedRecord(topic, key, value, headers, partition, timestamp, waiter, bound, now, deadline)
         if not topic.parked:
             # It may be known already that there is no such topic.
-            self._due(now)
+            self.due(now)
         assert topic.parked is not None
+        if self.budget.used > self.budget.stuck.limit:
+            self.stuck.attend(topic, bound, now)
         topic.parked.append(record)
+        topic.parked_bytes += bound
         self.budget.take(bound)
         return record
 
@@ -292,11 +304,13 @@ class Accumulator:
                 self.full(batch, SMALLEST_RECORD, now)
             except BaseException as error:
                 raise_later(error)
-                self._due(now)
+                self.due(now)
 
     # --- batches
 
     def _open(self, partition: Partition, bound: int, now: float) -> Batch:
+        if self.budget.used > self.budget.stuck.limit:
+            self.stuck.attend(partition, bound, now)
         builder = RecordBatchBuilder(self.growth.buffer(partition, bound))
         batch = Batch(partition, builder, self.serial, now, now + self.settings.delivery_timeout_s)
         batch.open_until = now + self._open_s
@@ -305,7 +319,7 @@ class Accumulator:
         partition.open = batch
         try:
             if not self.incomplete:
-                self._due(batch.deadline)
+                self.due(batch.deadline)
             self.track(batch)
             topic = partition.topic
             if now - topic.touched_at >= _TOUCH_S:
@@ -324,6 +338,8 @@ class Accumulator:
     def full(self, batch: Batch, bound: int, now: float) -> None:
         """An open batch has no room for a record of `bound` bytes: it grows, and may leave, or is closed."""
         partition = batch.partition
+        if self.budget.used > self.budget.stuck.limit:
+            self.stuck.attend(partition, bound, now)
         was_full = batch.units > 1
         units = self.growth.extend(batch, bound, now)
         if units < 0:
@@ -361,21 +377,12 @@ class Accumulator:
     def sort_incomplete(self) -> None:
         """Put `incomplete` in order of the deadlines, if older batches came in after others."""
         if not self._is_ordered:
-            self.incomplete = OrderedDict.fromkeys(sorted(self.incomplete, key=lambda batch: batch.deadline))
+            batches = sorted(self.incomplete, key=lambda batch: batch.deadline)
+            self.incomplete.clear()
+            self.incomplete.update(dict.fromkeys(batches))
             self._is_ordered = True
 
     # --- topics
-
-    def update_topics(self, names: Iterable[str], now: float) -> None:
-        """Follow the cluster snapshot: partitions that were added, leaders that moved, topics that were forgotten."""
-        for name in names:
-            topic = self.topics.get(name)
-            if topic is None:
-                continue
-            if self.metadata.cluster.partition_count(name):
-                self.update_topic(topic, now)
-            else:
-                self.forget(topic, now)
 
     def update_topic(self, topic: Topic, now: float) -> None:
         """Bring one topic in line with the cluster snapshot."""
@@ -429,13 +436,8 @@ class Accumulator:
         topic.parked = None
         self.parked_topics.pop(topic.name, None)
 
-    def forget(self, topic: Topic, now: float) -> None:
-        """Drop a topic for which nothing is held, so that a later record looks it up again; keep the others fresh."""
-        is_used = topic.parked or any(p.open or p.queued or p.in_flight for p in topic.partitions)
-        if is_used or (self.sequences is not None and not self.sequences.forget(topic)):
-            self.metadata.touch(topic.name, now)
-            self._due(now)
-            return
+    def drop(self, topic: Topic) -> None:
+        """Forget a topic for which nothing is held, so that a later record looks it up again."""
         self.topics.pop(topic.name, None)
         self.parked_topics.pop(topic.name, None)
         self._last_name = self._last_topic = None

@@ -13,6 +13,8 @@ class AccumulatorSettings(NamedTuple):
     batch_size: int
     batch_size_max: int
     buffer_memory: int
+    stuck_memory: int
+    """What records that can't move may take of it while others move."""
     max_request_size: int
     metadata_max_age_s: float
     linger_s: float

@@ -1,18 +1,20 @@
 cimport cython
 
+from aioprod.producer.batching.stuck_share cimport StuckShare
 from aioprod.wire cimport memory
 
 
 cdef class Reservation:
-    cdef public object waiter
+    cdef public object place, waiter
     cdef public long long size
-    cdef public bint granted, keep
+    cdef public bint granted, keep, shares
 
 
 @cython.final
 cdef class MemoryBudget:
     cdef public long long limit, open_to, used, records, reserved, rejected
     cdef public object waiting
+    cdef readonly StuckShare stuck
 
     cpdef bint fits(self, long long size) except -1
     cpdef void take(self, long long size, long long records=*) noexcept

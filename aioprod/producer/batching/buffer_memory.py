@@ -1,15 +1,27 @@
-"""The memory of a producer: the one counter of bytes, the queue of callers that wait for bytes, and the buffers."""
+"""The memory of a producer: the one counter of bytes, the queues of callers that wait for bytes, and the buffers."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aioprod.errors import BufferFullError, RecordTooLargeError
+from aioprod.producer.batching.stuck_share import StuckShare
 from aioprod.records.layout import HEADER, PREFIX
 from aioprod.wire import memory
 
-__all__ = ["BUFFER_OVERHEAD", "BufferPool", "MemoryBudget", "Reservation", "buffer_full", "record_too_large"]
+if TYPE_CHECKING:
+    from aioprod.producer.batching.partition import Partition, Topic
+
+__all__ = [
+    "BUFFER_OVERHEAD",
+    "BufferPool",
+    "MemoryBudget",
+    "Reservation",
+    "buffer_full",
+    "record_too_large",
+    "stuck_full",
+]
 
 BUFFER_OVERHEAD: Final = PREFIX + HEADER + 1
 """Bytes of a buffer that hold no record: room for the Produce prefix, the batch header, one byte for a tag section."""
@@ -20,15 +32,19 @@ _SMALL: Final = 1024
 class Reservation:
     """A caller that waits until so many bytes are free."""
 
-    __slots__ = ("granted", "keep", "size", "waiter")
+    __slots__ = ("granted", "keep", "place", "shares", "size", "waiter")
 
-    def __init__(self, size: int, waiter: object, keep: bool) -> None:
+    def __init__(self, size: int, waiter: object, keep: bool, place: Partition | Topic | None = None) -> None:
         self.size = size
         """The bytes that it waits for."""
         self.keep = keep
         """Whether they are reserved for it once they are free."""
         self.waiter = waiter
         """What the caller waits on: the budget does not look at it."""
+        self.place = place
+        """What the caller's record is for, if that was stuck when the caller began to wait."""
+        self.shares = False
+        """Whether they are reserved for it in the share of what is stuck."""
         self.granted = False
         """Whether they are reserved for it now."""
 
@@ -38,16 +54,17 @@ class MemoryBudget:
 
     Waiters are served in order, and no later record overtakes: one that would fit is rejected while an older one waits,
     or has been granted bytes that it has not taken yet. Granted bytes are reserved until their owner takes or returns
-    them.
+    them. Callers whose record is for something stuck wait in `stuck` until they may join the others.
     """
 
-    __slots__ = ("limit", "open_to", "records", "rejected", "reserved", "used", "waiting")
+    __slots__ = ("limit", "open_to", "records", "rejected", "reserved", "stuck", "used", "waiting")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, stuck: StuckShare | None = None) -> None:
         self.limit = limit
         """The bytes of `buffer.memory`."""
+        self.stuck = StuckShare(limit) if stuck is None else stuck
         self.open_to = limit
-        """Up to where new records may raise `used`: `limit`, or -1 while callers wait or bytes are reserved."""
+        """Up to where new records may raise `used`: `capacity`, or -1 while callers wait or bytes are reserved."""
         self.used = 0
         """The bytes of the accepted records."""
         self.records = 0
@@ -57,6 +74,12 @@ class MemoryBudget:
         self.rejected = 0
         """The size of the largest record that did not fit since a caller last waited for it."""
         self.waiting: deque[Reservation] = deque()
+
+    @property
+    def capacity(self) -> int:
+        """`limit`, and what stuck records hold beyond their share: they took it when nothing moved, or before it was
+        known that they are stuck. So others always find the rest of the memory."""
+        return self.limit + self.stuck.excess
 
     def fits(self, size: int) -> bool:
         """Whether a record of at most `size` bytes may be taken now."""
@@ -74,23 +97,37 @@ class MemoryBudget:
         assert self.used >= 0, "bytes were released twice"
         assert self.records >= 0, "records were released twice"
 
-    def wait(self, size: int, waiter: object, *, keep: bool = True) -> Reservation:
-        """Queue for `size` bytes."""
-        reservation = Reservation(size, waiter, keep)
-        self.waiting.append(reservation)
-        self._reopen()
+    def wait(
+        self, size: int, waiter: object, *, keep: bool = True, place: Partition | Topic | None = None
+    ) -> Reservation:
+        """Queue for `size` bytes, for a record for `place` if that is stuck."""
+        reservation = Reservation(size, waiter, keep, place)
+        if place is not None:
+            self.stuck.hold_back(reservation)
+        else:
+            self.waiting.append(reservation)
+            self._reopen()
         return reservation
+
+    def stuck_changed(self) -> None:
+        """What is stuck was looked at: let callers that need not be held back any more join the others."""
+        if self.stuck.waiting:
+            self.waiting += self.stuck.admit()
+        else:
+            self.stuck.reopen()
+        self._reopen()
 
     def grant(self) -> list[Reservation]:
         """Dequeue the first reservations that fit now; the bytes of those that keep them are reserved."""
         granted: list[Reservation] = []
-        while self.waiting and self.used + self.reserved + self.waiting[0].size <= self.limit:
+        while self.waiting and self.used + self.reserved + self.waiting[0].size <= self.capacity:
             reservation = self.waiting.popleft()
             if reservation.keep:
                 reservation.granted = True
                 self.reserved += reservation.size
             granted.append(reservation)
         self._reopen()
+        self.stuck.reopen()
         return granted
 
     def end(self, reservation: Reservation) -> None:
@@ -100,22 +137,28 @@ class MemoryBudget:
             self.reserved -= reservation.size
         elif reservation in self.waiting:
             self.waiting.remove(reservation)
+        if reservation.place is not None:
+            self.stuck.end(reservation)
         self._reopen()
 
     def begin_turn(self, reservation: Reservation) -> None:
         """Return granted bytes, and let their owner take all that is free, until `grant` is called."""
         self.end(reservation)
-        self.open_to = self.limit - self.reserved
+        self.open_to = self.capacity - self.reserved
+        if reservation.place is not None:
+            self.stuck.begin_turn()
 
     def dissolve(self) -> list[Reservation]:
-        """Empty the queue and return its reservations, none of which is granted."""
-        waiting = list(self.waiting)
+        """Empty the queues and return their reservations, none of which is granted."""
+        waiting = [*self.waiting, *self.stuck.waiting]
         self.waiting.clear()
+        self.stuck.waiting.clear()
         self._reopen()
+        self.stuck.reopen()
         return waiting
 
     def _reopen(self) -> None:
-        self.open_to = -1 if self.waiting or self.reserved else self.limit
+        self.open_to = -1 if self.waiting or self.reserved else self.capacity
 
 
 class BufferPool:
@@ -171,10 +214,23 @@ def record_too_large(topic: str, bound: int, size_max: int, buffer_memory: int) 
     )
 
 
-def buffer_full(topic: str, bound: int, budget: MemoryBudget) -> BufferFullError:
-    """A record of up to `bound` bytes does not fit now."""
+def buffer_full(topic: str, bound: int, budget: MemoryBudget, now: float) -> BufferFullError:
+    """A record of up to `bound` bytes does not fit now, in monotonic seconds."""
+    largest = budget.stuck.largest(now)
     return BufferFullError(
         f"buffer.memory={budget.limit} is used up: {budget.records} records with {budget.used} bytes wait for "
-        f"their delivery, and the next one, for topic {topic!r}, needs up to {bound} bytes.",
+        f"their delivery, and the next one, for topic {topic!r}, needs up to {bound} bytes"
+        f"{'; ' + largest if largest else ''}.",
         hint="Await producer.drain() or send(), which wait for room, or raise buffer.memory.",
+    )
+
+
+def stuck_full(topic: str, bound: int, budget: MemoryBudget, now: float) -> BufferFullError:
+    """A record of up to `bound` bytes for something stuck does not fit now, in monotonic seconds."""
+    share = budget.stuck
+    return BufferFullError(
+        f"Records that can't be delivered now hold {share.used} bytes of buffer.memory={budget.limit}, and the rest is "
+        f"for those that can: {share.largest(now)}. The next one, for topic {topic!r}, needs up to {bound} bytes.",
+        hint="producer.explain() says what a partition waits for; buffer.memory.stuck.fraction is the share that such "
+        "records may have.",
     )

@@ -8,7 +8,7 @@ from typing import Final
 
 from aioprod._build import COMPILED
 from aioprod.arrow.columns import BytesColumn, NumberColumn, PairsColumn, TimestampColumn
-from aioprod.errors import AioprodError, SerializationError
+from aioprod.errors import AioprodError, BufferFullError, SerializationError
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.bulk_topics import RowsCall, RowTopics
@@ -139,12 +139,16 @@ class BulkColumns:
         they have a column of topics. `now` is in monotonic seconds.
         """
         self.needed = 0
+        accumulator.budget.stuck.forget_full()
         self._left = BYTES_PER_TURN
         if self._topics is not None:
             self._topics.begin_turn()
         while self.at < self._stop:
             try:
                 return self._append(accumulator, topic, now)
+            except BufferFullError:
+                self.needed = accumulator.budget.stuck.size_without_room
+                return False
             except AioprodError as error:
                 # The frames in a traceback would take more memory than the rows.
                 self.bulk.invalid(self._first + self.at - self._start, error.with_traceback(None))
@@ -167,7 +171,7 @@ class BulkColumns:
         while self.at < stop:
             if self._left <= 0:
                 return False
-            if in_runs and topic is not None and self._append_run(accumulator, topic, now):
+            if in_runs and topic is not None and not topic.stuck_count and self._append_run(accumulator, topic, now):
                 continue
             row = self.at
             if self._topics is not None:
@@ -198,6 +202,8 @@ class BulkColumns:
                 else:
                     self._left -= _SLOW_ROW_COST
                     index = choice.choose(topic, None if key is None else key.get(), value.get(), -1, bound, now)
+            if topic.stuck_count:
+                accumulator.stuck.admit_at(topic, index, bound, now)
             batch = accumulator.place(
                 topic,
                 index,

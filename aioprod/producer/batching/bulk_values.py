@@ -6,7 +6,7 @@ from __future__ import annotations
 from array import array
 from typing import Any, Final, Protocol
 
-from aioprod.errors import AioprodError
+from aioprod.errors import AioprodError, BufferFullError
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, Run
 from aioprod.producer.batching.lines import Lines
@@ -125,9 +125,13 @@ class BulkValues:
         of its own goes to the call's failures. `now` is in monotonic seconds; the topic must be known.
         """
         self.needed = 0
+        accumulator.budget.stuck.forget_full()
         while self.at < len(self.values):
             try:
                 return self._append(accumulator, topic, now)
+            except BufferFullError:
+                self.needed = accumulator.budget.stuck.size_without_room
+                return False
             except AioprodError as error:
                 self.bulk.invalid(self.first + self.at, error)
                 self.at += 1
@@ -143,7 +147,7 @@ class BulkValues:
         in_keyed_runs = self.keys is not None and self.partition < 0 and accumulator.fitting_is_enough
         in_keyed_runs = in_keyed_runs and accumulator.choice.is_built_in
         while self.at < stop:
-            if (in_runs or in_keyed_runs) and left > 0:
+            if (in_runs or in_keyed_runs) and left > 0 and not topic.stuck_count:
                 if in_runs:
                     size = self._append_run(accumulator, topic, left, now)
                 else:
@@ -164,7 +168,10 @@ class BulkValues:
                 self.needed = bound
                 return False
             left -= bound
-            batch = accumulator.put(topic, key, value, self.headers, self.partition, self.timestamp, now, bound)
+            partition = self.partition
+            if topic.stuck_count:
+                partition = accumulator.stuck.admit(topic, key, value, partition, bound, now)
+            batch = accumulator.put(topic, key, value, self.headers, partition, self.timestamp, now, bound)
             join_bulk(batch, self.bulk)
             places[self.at] = batch.partition.index
             self.at += 1

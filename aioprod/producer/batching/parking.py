@@ -80,6 +80,7 @@ def evict(accumulator: Accumulator, record: ParkedRecord) -> bool:
         return False
     record.withdrawn = True
     accumulator.budget.release(record.size, 1)
+    record.topic.parked_bytes -= record.size
     for barrier in record.barriers or ():
         barrier.remove()
     return True

@@ -5,7 +5,8 @@ from aioprod.routing.sticky cimport StickyChoice
 
 
 cdef int OPEN, QUEUED
-cdef double _NEVER, _PACE_MIN_S
+cdef double _NEVER, _PACE_MIN_S, _PATIENCE_S_MIN
+cdef int _PATIENCE_ROUND_TRIPS
 
 
 @cython.final
@@ -14,16 +15,18 @@ cdef class BrokerQueue:
     cdef public dict unfinished
     cdef public list lingering
     cdef public int node_id, in_flight
-    cdef public double round_trip_s, pace_s, paced_until
+    cdef public double round_trip_s, pace_s, paced_until, lost_at, silent_since
     cdef public long long round
     cdef public bint scheduled
 
     cpdef void drain_soon(self) except *
     @cython.locals(pace_s=double)
-    cpdef void answered(self, double after_s, int in_flight_max) except *
+    cpdef void answered(self, double after_s, int in_flight_max, double now) except *
     @cython.locals(due=double, batch=Batch)
     cpdef double next_due(self) except -1
     cpdef bint has_work(self) except -1
+    @cython.locals(since=double)
+    cpdef bint is_stuck(self, double now) except -1
 
 
 @cython.final
@@ -35,11 +38,16 @@ cdef class Partition:
     cdef public int index, in_flight_max, leader_epoch, grown_lately, in_flight, retrying, epoch
     cdef public long long round, producer_id, next_sequence, unknown_serial, gap_from, transaction
     cdef public Py_ssize_t uncounted, uncounted_bytes
-    cdef public double retry_at
+    cdef public double retry_at, moved_at
+    cdef public object stuck_since
     cdef public bint listed, is_established, has_unexplained_gap, suspended
 
     @cython.locals(at_most=int)
     cpdef bint muted(self, double now) except -1
+    @cython.locals(queue=BrokerQueue)
+    cpdef bint is_stuck(self, double now) except -1
+    @cython.locals(queue=BrokerQueue)
+    cpdef bint moves(self, double since, double now) except -1
     @cython.locals(queue=BrokerQueue, head=Batch, open_batch=Batch, has_grown=bint, due=double)
     cpdef void enlist(self, double now, double linger_s) except *
     @cython.locals(at=Py_ssize_t, before=Batch)
@@ -57,9 +65,10 @@ cdef class Topic:
     cdef public StickyChoice sticky
     cdef public list partitions
     cdef public dict queue_lengths
-    cdef public object parked, topic_id, error, size_limit
+    cdef public object parked, topic_id, error, size_limit, stuck_since
+    cdef public Py_ssize_t parked_bytes
     cdef readonly object withdraw
-    cdef public int count
+    cdef public int count, stuck_count
     cdef public double touched_at
 
     cpdef void count_queued(self, int index, int change) except *

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["BrokerQueue", "Partition", "Topic"]
 
 _PACE_MIN_S: Final = 0.001
+
+_PATIENCE_S_MIN: Final = 0.1
+_PATIENCE_ROUND_TRIPS: Final = 3
+"""A broker is stuck that has taken nothing for so long, or for so many round trips."""
+
 _NEVER: Final = math.inf
 """The time of what is not going to happen, in monotonic seconds."""
 
@@ -32,6 +37,7 @@ class BrokerQueue:
     __slots__ = (
         "in_flight",
         "lingering",
+        "lost_at",
         "node_id",
         "notify",
         "pace_s",
@@ -40,6 +46,7 @@ class BrokerQueue:
         "round",
         "round_trip_s",
         "scheduled",
+        "silent_since",
         "stalled_since",
         "unfinished",
     )
@@ -68,6 +75,10 @@ class BrokerQueue:
         """Until then full batches stay open for more records, as a request left just now; in monotonic seconds."""
         self.stalled_since: float | None = None
         """When the broker stopped taking what was ready, in monotonic seconds; None while it takes it."""
+        self.silent_since = 0.0
+        """While requests are in flight: when the broker answered last, or the first of them left; monotonic seconds."""
+        self.lost_at = -math.inf
+        """When a connection to the broker was lost last, in monotonic seconds."""
 
     def drain_soon(self) -> None:
         """Schedule a drain, once until it runs."""
@@ -75,11 +86,19 @@ class BrokerQueue:
             self.notify(self)
             self.scheduled = True
 
-    def answered(self, after_s: float, in_flight_max: int) -> None:
+    def answered(self, after_s: float, in_flight_max: int, now: float) -> None:
         """A request was answered so many seconds after it was sent."""
+        self.silent_since = now
         self.round_trip_s += (after_s - self.round_trip_s) / 8 if self.round_trip_s else after_s
         pace_s = self.round_trip_s / in_flight_max
         self.pace_s = pace_s if pace_s >= _PACE_MIN_S else 0.0
+
+    def is_stuck(self, now: float) -> bool:
+        """Whether the broker has answered nothing, or taken nothing of what was ready, for some round trips."""
+        since = now - max(_PATIENCE_S_MIN, _PATIENCE_ROUND_TRIPS * self.round_trip_s)
+        if self.in_flight > 0 and self.silent_since < since:
+            return True
+        return self.stalled_since is not None and self.stalled_since < since
 
     def next_due(self) -> float:
         """When the first open batch has lingered long enough, in monotonic seconds; infinite when no batch lingers."""
@@ -109,6 +128,7 @@ class Partition:
         "is_established",
         "leader_epoch",
         "listed",
+        "moved_at",
         "next_sequence",
         "open",
         "producer_id",
@@ -117,6 +137,7 @@ class Partition:
         "retry_at",
         "retrying",
         "round",
+        "stuck_since",
         "suspended",
         "topic",
         "transaction",
@@ -150,6 +171,10 @@ class Partition:
         """It is in `queue.ready`."""
         self.round = 0
         """The number of the drain that last took a batch from here."""
+        self.moved_at = -math.inf
+        """When a batch was acknowledged last, in monotonic seconds."""
+        self.stuck_since: float | None = None
+        """When the oldest of its records was accepted, if it counts as stuck; kept by `StuckRecords`."""
         self.uncounted = 0
         """Records that the present run of a bulk call has put into the open batch, see `bulk_values`."""
         self.uncounted_bytes = 0
@@ -180,6 +205,32 @@ class Partition:
         if self.retrying or not self.is_established or self.unknown_serial >= 0 or self.gap_from >= 0:
             at_most = 1
         return self.in_flight >= at_most or self.retry_at > now or self.suspended
+
+    def is_stuck(self, now: float) -> bool:
+        """Whether nothing that it holds can be delivered now, for another reason than that others are before it."""
+        queue = self.queue
+        return queue is None or self.retrying > 0 or self.retry_at > now or self.suspended or queue.is_stuck(now)
+
+    def held_bytes(self) -> int:
+        """The bytes of its records that are not on the wire."""
+        waiting = [*self.queued, self.open] if self.open is not None else self.queued
+        return sum(batch.record_bytes for batch in waiting)
+
+    def moves(self, since: float, now: float) -> bool:
+        """Whether a batch was acknowledged after `since`, and nothing has stopped it after that."""
+        queue = self.queue
+        if self.moved_at < since or queue is None or self.moved_at <= queue.lost_at:
+            return False
+        return self.stuck_since is None and not self.is_stuck(now)
+
+    @property
+    def topic_name(self) -> str:
+        """The name of its topic."""
+        return self.topic.name
+
+    def label(self) -> str:
+        """Its name in messages."""
+        return f"{self.topic.name}-{self.index}"
 
     def enlist(self, now: float, linger_s: float) -> None:
         """Enter the broker's lists as far as there is something to send and sending is allowed."""
@@ -257,10 +308,13 @@ class Topic:
         "name",
         "name_bytes",
         "parked",
+        "parked_bytes",
         "partitions",
         "queue_lengths",
         "size_limit",
         "sticky",
+        "stuck_count",
+        "stuck_since",
         "topic_id",
         "touched_at",
         "withdraw",
@@ -283,6 +337,12 @@ class Topic:
         """Those, and perhaps more, from before the topic was created again."""
         self.parked: deque[ParkedRecord] | None = deque()
         """None once the topic is usable and all records parked for it have moved on."""
+        self.parked_bytes = 0
+        """What the parked records hold of the memory."""
+        self.stuck_since: float | None = None
+        """When the oldest parked record was accepted, if they count as stuck; kept by `StuckRecords`."""
+        self.stuck_count = 0
+        """How many of the topic and its partitions count as stuck: above 0, each record is looked at."""
         self.queue_lengths: dict[int, int] = {}
         """Batches that are not on the wire, for partitions that have any, a grown one by its units.
 
@@ -295,6 +355,23 @@ class Topic:
         """When the topic was last marked as used in the metadata, in monotonic seconds."""
         self.error: AioprodError | None = None
         """Why the topic will never be usable."""
+
+    def is_stuck(self, now: float) -> bool:
+        """Whether its partitions are not known."""
+        return self.parked is not None
+
+    def held_bytes(self) -> int:
+        """The bytes of its parked records."""
+        return self.parked_bytes
+
+    @property
+    def topic_name(self) -> str:
+        """Its name."""
+        return self.name
+
+    def label(self) -> str:
+        """Its name in messages."""
+        return f"topic {self.name!r}"
 
     def count_queued(self, index: int, change: int) -> None:
         """Keep `queue_lengths`."""

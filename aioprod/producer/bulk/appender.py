@@ -75,10 +75,15 @@ class BulkAppender:
         Room for one record each would cost many waiting calls a turn of the loop for each record.
         """
         engine = self._engine
-        budget = engine.parts.accumulator.budget
+        accumulator = engine.parts.accumulator
+        budget = accumulator.budget
+        full_at = accumulator.budget.stuck.last_full()
         share = min(_SHARE_MAX, budget.limit // _SHARES)
         size = max(part.needed, min(part.needed * part.left, share))
-        reservation = await engine.parts.memory_waiters.reserve(size, engine.max_block_s)
+        if full_at is not None:
+            size = part.needed
+        place = None if full_at is None else full_at[0]
+        reservation = await engine.parts.memory_waiters.reserve(size, engine.max_block_s, place)
         budget.begin_turn(reservation)
         try:
             self.append(part, name)

@@ -13,6 +13,7 @@ from aioprod.errors import (
     RecordTooLargeError,
 )
 from aioprod.producer.batching.batch import Batch, ParkedRecord
+from aioprod.producer.batching.topic_updates import forget, update_topics
 from aioprod.records.builder import RecordBatchBuilder
 from aioprod.records.headers import NO_HEADERS
 from tests.support.accumulators import Harness, values
@@ -331,11 +332,11 @@ def test_a_topic_without_anything_held_is_forgotten() -> None:
     harness.lead({0: 1})
     batch = harness.batch()
     topic = harness.accumulator.topics["t"]
-    harness.accumulator.forget(topic, 0.0)
+    forget(harness.accumulator, topic, 0.0)
     assert "t" in harness.accumulator.topics, "it still holds a batch"
     harness.drain()
     harness.acknowledge(batch)
     harness.metadata.forget_topic("t")
-    harness.accumulator.update_topics(["t", "never heard of"], 0.0)
+    update_topics(harness.accumulator, ["t", "never heard of"], 0.0)
     assert "t" not in harness.accumulator.topics
     assert isinstance(harness.append(), ParkedRecord)

@@ -1,0 +1,11 @@
+cimport cython
+
+
+@cython.final
+cdef class StuckShare:
+    cdef public long long limit, used, reserved, ceiling, open_to
+    cdef public dict held
+    cdef public object topics, waiting
+    cdef object _caller, _last_full
+
+    cpdef bint fits(self, long long size, bint granted=*) except -1
