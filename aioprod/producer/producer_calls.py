@@ -430,7 +430,7 @@ class ProducerCalls(TransactionalCalls):
                 self._guard.check()
                 self._guard.check_transaction(transaction)
                 self._accumulator.budget.end(reservation)
-                return self._append(prepared, waiter, granted=1)
+                return self._append(prepared, waiter, granted=1 if reservation.place is None else 2)
             except BufferFullError:
                 left_s = max(0.0, deadline - clock())  # Its partition became stuck while it waited.
             finally:

@@ -69,8 +69,8 @@ class BulkAppender:
         finally:
             self._bulk.accepted(part.accepted - before)
 
-    async def append_next(self, part: BulkPart, name: str | None) -> None:
-        """Wait for room, in order of arrival, and append what can be appended then.
+    async def append_next(self, part: BulkPart, name: str | None) -> bool:
+        """Wait for room, in order of arrival, and append what can be appended then; False when there is more.
 
         Room for one record each would cost many waiting calls a turn of the loop for each record.
         """
@@ -86,7 +86,7 @@ class BulkAppender:
         reservation = await engine.parts.memory_waiters.reserve(size, engine.max_block_s, place)
         budget.begin_turn(reservation)
         try:
-            self.append(part, name)
+            return self.append(part, name)
         finally:
             engine.parts.memory_waiters.freed()
 
@@ -109,12 +109,15 @@ class BulkAppender:
             clock = engine.parts.environment.clock
             timestamp = clock.timestamp_ms(clock.now_ns())
         part = BulkValues(bulk, values, keys, headers, timestamp, partition, len(bulk.partitions))
-        while not self.append(part, name):
+        is_done = self.append(part, name)
+        while not is_done:
             if part.needed:
-                await self.append_next(part, name)
+                is_done = await self.append_next(part, name)
             else:
                 await asyncio.sleep(0)
-            await engine.parts.unknown_topics.known(name, engine.max_block_s)
+            if not is_done:
+                await engine.parts.unknown_topics.known(name, engine.max_block_s)
+                is_done = not part.needed and self.append(part, name)
         topics = None if name == bulk.topic else array("i", [bulk.number_of(name)]) * len(values)
         bulk.place(part.places, topics)
 

@@ -146,18 +146,19 @@ class _Call:
         topic = self._topic
         rows = BulkColumns(self.bulk, columns, start, stop, len(self.bulk.partitions), self._topic_errors)
         clock = engine.parts.environment.clock
-        while True:
-            rows.timestamp = clock.timestamp_ms(clock.now_ns())
-            if self._feeder.append(rows, topic):
-                break
+        rows.timestamp = clock.timestamp_ms(clock.now_ns())
+        is_done = self._feeder.append(rows, topic)
+        while not is_done:
             if rows.unknown is not None:
                 await self._learn(rows.unknown)
             elif rows.needed:
-                await self._feeder.append_next(rows, topic)
+                is_done = await self._feeder.append_next(rows, topic)
             else:
                 await asyncio.sleep(0)
-            if topic is not None:
+            if not is_done and topic is not None:
                 await engine.parts.unknown_topics.known(topic, engine.max_block_s)
+            rows.timestamp = clock.timestamp_ms(clock.now_ns())
+            is_done = is_done or (not rows.needed and self._feeder.append(rows, topic))
         self.bulk.place(rows.places, None if topic is not None else rows.numbers)
 
     async def _learn(self, topic: str) -> None:
