@@ -16,6 +16,12 @@ __all__ = ["MUTATIONS"]
 
 _ALL = (
     Mutation(
+        "what moves again leaves its callers waiting",
+        "aioprod.producer.batching.stuck_share",
+        "            admitted.append(reservation)\n",
+        "            kept.append(reservation)\n",
+    ),
+    Mutation(
         "memory is released twice",
         "aioprod.producer.batching.lifecycle",
         "    accumulator.budget.release(batch.record_bytes, batch.records)\n",
