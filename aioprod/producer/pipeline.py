@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from aioprod._user_code import raise_later
@@ -32,7 +33,7 @@ from aioprod.producer.backpressure import MemoryWaiters, running_task
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch, ParkedRecord
 from aioprod.producer.batching.batch_events import BatchEvents
-from aioprod.producer.batching.drain import end_backoffs
+from aioprod.producer.batching.drain import end_backoffs, schedule_all
 from aioprod.producer.batching.lifecycle import expired, next_expiry, withdraw
 from aioprod.producer.batching.parking import withdraw_parked
 from aioprod.producer.batching.partition import BrokerQueue, Partition
@@ -110,7 +111,7 @@ class Pipeline(ClientListener, BatchEvents):
             caller=running_task,
         )
         self.memory_waiters = MemoryWaiters(
-            accumulator.budget, loop, clock, accumulator.schedule_all, meters.buffer_wait_ns
+            accumulator.budget, loop, clock, partial(schedule_all, accumulator), meters.buffer_wait_ns
         )
         faults = CallbackFaults(clock)
         self.failure_reports = FailureReports(on_error, clock=clock, scheduler=self.scheduler, callback_faults=faults)

@@ -274,6 +274,8 @@ class Accumulator:
                 break
             if not self.growth.fill_buffer(batch, bound):
                 self.full(batch, bound, now)
+        if not batch.records:
+            self.growth.has_first(batch)
         self.count(batch, 1, size, now)
         return batch
 
@@ -424,12 +426,6 @@ class Accumulator:
             if had_leader:
                 self._events.leader_changed(partition, old)
         partition.enlist(now, self.linger_s)
-
-    def schedule_all(self) -> None:
-        """Have each queue drained that has work."""
-        for queue in self.queues.values():
-            if queue.has_work():
-                queue.drain_soon()
 
     def unpark(self, topic: Topic) -> None:
         """Nothing is parked for the topic any more: its records go straight to their partitions from now on."""

@@ -11,7 +11,7 @@ from aioprod.producer.batching.partition import BrokerQueue, Partition
 from aioprod.producer.batching.splitting import split
 from aioprod.producer.batching.states import IN_FLIGHT
 
-__all__ = ["close_due", "drain", "end_backoffs"]
+__all__ = ["close_due", "drain", "end_backoffs", "schedule_all"]
 
 BATCHES_MAX: Final = 1000
 """Batches in one request: a few milliseconds' work on its way out, and again when it is answered."""
@@ -138,6 +138,13 @@ def close_due(accumulator: Accumulator, queue: BrokerQueue, now: float) -> None:
                 partition.enlist(now, accumulator.linger_s)
             else:
                 accumulator.end_linger(partition, now)
+
+
+def schedule_all(accumulator: Accumulator) -> None:
+    """Have each queue drained that has work."""
+    for queue in accumulator.queues.values():
+        if queue.has_work():
+            queue.drain_soon()
 
 
 def end_backoffs(accumulator: Accumulator, now: float) -> float | None:

@@ -28,6 +28,7 @@ cdef class BatchGrowth:
     cpdef int units_of(self, Py_ssize_t size) except -1
     @cython.locals(topic=Topic, end=Py_ssize_t)
     cpdef void begin(self, Batch batch, Py_ssize_t bound, double now) except *
+    cpdef void has_first(self, Batch batch) except *
     @cython.locals(builder=RecordBatchBuilder, buffer=bytearray)
     cpdef bint fill_buffer(self, Batch batch, Py_ssize_t bound) except -1
     cdef Py_ssize_t _limit_of(self, Topic topic, double now) except -1

@@ -111,6 +111,10 @@ class BatchGrowth:
                 batch.full_position = end
                 batch.builder.limit_to(end)
 
+    def has_first(self, batch: Batch) -> None:
+        """Its first record is in a batch: what that was given beyond a full batch, by its bound, is for no other."""
+        batch.builder.limit_to(max(batch.full_position, batch.builder.position))
+
     def fill_buffer(self, batch: Batch, bound: int) -> bool:
         """Make room for a record of at most `bound` bytes within the first unit; False where that is full."""
         builder = batch.builder

@@ -339,3 +339,13 @@ def test_lines_wait_for_room_and_give_the_loop_its_turns(monkeypatch: pytest.Mon
     while not append(harness, given):
         turns += 1
     assert turns == 3
+
+
+@pytest.mark.parametrize("size", [900, 910, 917])
+def test_a_run_behind_a_record_that_nearly_fills_a_batch_stays_within_its_size(size: int) -> None:
+    harness = Harness(in_flight_max=100)
+    harness.lead({0: 1})
+    assert append(harness, piece(Call(), [b"x" * size, *[b""] * 20]))
+    batches = list(harness.accumulator.incomplete)
+    assert len(batches) == 2
+    assert [batch.builder.size for batch in batches if batch.builder.size > 1000] == []
