@@ -136,6 +136,12 @@ class ProducerMetrics(Metrics):
             "produce_throttle_time", "Time for which a broker throttled the producer.", **_TIMES
         )
         self.requests_in_flight = self.gauge("requests_in_flight", "Requests whose response has not come yet.")
+        self.in_flight_full_time_ns_total = self.counter(
+            "in_flight_full_time_ns_total",
+            "Time in which a broker had all the requests in flight that it may have, summed over the brokers: its rate "
+            "for each connection says for how much of the time the round trip limits the producer.",
+            NANOSECONDS,
+        )
         self.loop_hold = self.histogram(
             "loop_hold",
             "Time for which the producer kept the event loop to itself in one go.",

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from aioprod._error_codes import ErrorCode
-from aioprod._words import bytes_of, counted, seconds_of
+from aioprod._words import bytes_of, counted, rate_of, seconds_of
 from aioprod.errors import AioprodError, UsageError
 from aioprod.net.client import Client
 from aioprod.net.connection import BrokerConnection
@@ -204,10 +204,7 @@ class Explainer:
             return None
         size, unit = sum(sizes) / len(sizes), self._accumulator.settings.batch_size
         grown = f"; batches have grown from {bytes_of(unit)} to {bytes_of(size)}" if size > unit else ""
-        return (
-            f"Limited by the round trip: {counted(len(sizes), 'request')} of {bytes_of(size)} in "
-            f"{seconds_of(queue.round_trip_s)} = {bytes_of(sum(sizes) / queue.round_trip_s)}/s{grown}."
-        )
+        return f"Limited by the round trip: {rate_of(len(sizes), size, queue.round_trip_s)}{grown}."
 
     def _in_flight(self, partition: Partition) -> list[Batch]:
         """The batches of a partition that wait for an answer, as far as they are among the oldest of all."""

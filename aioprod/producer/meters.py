@@ -126,6 +126,10 @@ class Meters:
         latency.record(latency_s * 1000)
         self._throttle_time.record(throttle_time_ms)
 
+    def full_for(self, seconds: float) -> None:
+        """A broker had all the requests in flight that it may have, for so long."""
+        self.metrics.in_flight_full_time_ns_total.add(round(seconds * 1e9))
+
     def delivered(self, batch: Batch, now: float) -> None:
         """A batch was acknowledged."""
         self._record_delivery_time.record((now - batch.created) * 1000)

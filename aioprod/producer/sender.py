@@ -249,6 +249,8 @@ class Sender:
         if not queue.in_flight:
             queue.silent_since = now
         queue.in_flight += self._expects_answers
+        if queue.in_flight >= self._in_flight_max:
+            queue.full_since = now
         queue.paced_until = now + queue.pace_s
         connection.send_parts(
             ProduceRequest,
@@ -291,9 +293,12 @@ class Sender:
 
     def answered(self, sent: Sent, body: Buffer | None, error: AioprodError | None) -> None:
         """Handle the response `body` of a request, or the `error` for which none will come."""
+        was_full = sent.queue.in_flight >= self._in_flight_max
         sent.queue.in_flight -= 1
         try:
             now = self._clock()
+            if was_full:
+                self._meters.full_for(now - sent.queue.full_since)
             batches = sent.batches
             if body is None:
                 assert error is not None

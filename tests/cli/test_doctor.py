@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -19,7 +20,7 @@ from aioprod.cli.doctor.probe import listener_at
 from aioprod.cli.doctor.topic import _check_in_sync
 from aioprod.cluster import Node, PartitionInfo
 from aioprod.errors import ErrorCode
-from aioprod.messages import ProduceRequest
+from aioprod.messages import MetadataRequest, ProduceRequest
 from aioprod.testing import Security
 from aioprod.testing.acls import Acl
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
@@ -84,9 +85,22 @@ def test_a_healthy_cluster(plain: FakeClusterThread, visit: Visit) -> None:
     assert {one["status"] for one in visit.findings} == {"ok"}
     checks = [one["check"] for one in visit.findings]
     assert checks == [
-        *("name", "tcp", "protocol", "kafka", "versions", "brokers", "controller", "partitions", "describe", "write"),
-        *("idempotent", "round trip", "clock", "transactions"),
+        *("name", "tcp", "protocol", "kafka", "versions", "brokers", "controller", "partitions", "distance"),
+        *("describe", "write", "idempotent", "round trip", "clock", "transactions"),
     ]
+
+
+def test_the_round_trip_and_what_it_allows(plain: FakeClusterThread, visit: Visit) -> None:
+    plain.fault(MetadataRequest, times=None, delay_s=0.05)
+    visit(plain.bootstrap, max_request_size=2000, max_in_flight_requests_per_connection=3)
+    status, found, _ = visit.of("distance")
+    assert status == "ok"
+    said = re.fullmatch(
+        r"The round trip lets a partition carry 3 requests of 2 kB in (\d+) ms = ([\d.]+) kB/s at most\.", found
+    )
+    assert said is not None, found
+    assert int(said[1]) >= 50
+    assert 0 < float(said[2]) <= 120
 
 
 def test_what_is_not_wanted_is_skipped_with_the_reason(plain: FakeClusterThread, visit: Visit) -> None:
@@ -100,7 +114,7 @@ def test_the_report_for_people(plain: FakeClusterThread, capsys: pytest.CaptureF
     assert main(["doctor", plain.bootstrap]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"ok       name          {plain.bootstrap}: 127.0.0.1 is 127.0.0.1 (IPv4)."
-    assert lines[-1] == "8 ok, 0 warnings, 0 failed"
+    assert lines[-1] == "9 ok, 0 warnings, 0 failed"
 
 
 # --- the twelve broken set-ups

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -65,6 +66,9 @@ def test_each_style_sends_the_load_and_reports_it(
     latency = found["latency_ms"]
     assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] <= latency["p99.9"] <= latency["max"]
     assert {"seconds", "records_per_s", "mb_per_s", "cpu_s", "peak_rss_mb", "loop_gap_ms"} <= found.keys()
+    assert found["round_trip"]["request_p50_ms"] > 0
+    assert found["round_trip"]["batch_bytes_avg"] > 70
+    assert 0 <= found["round_trip"]["full_share"] <= 1
     records = stored(cluster)
     assert {(len(record.key), len(record.value)) for record in records} == {(5, 70)}
     assert len(records) == RECORDS
@@ -87,6 +91,17 @@ def test_the_report_for_people_begins_as_that_of_kafkas_tool(
     assert "the latencies are mostly the time in this client's own buffer" in said
     assert perf(cluster, "--records", "20", "--rate", "1000") == 0
     assert "own buffer" not in capsys.readouterr().out
+
+
+def test_a_load_that_the_round_trip_limits_says_so(
+    cluster: FakeClusterThread, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.fault(ProduceRequest, times=None, delay_s=0.05)
+    one = ["-X", "max.in.flight.requests.per.connection=1"]
+    assert perf(cluster, "--seconds", "1", *one) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"Half of the requests were answered within \d+\.\d ms, with batches of [\d.]+ k?M?B on", said)
+    assert "of the time. The round trip limits it." in said
 
 
 def test_values_are_the_lines_of_a_payload_file(cluster: FakeClusterThread, tmp_path: Path) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Final
 
+from aioprod._words import rate_of
 from aioprod.admin import Admin
 from aioprod.cli.doctor.findings import Findings
 from aioprod.cli.doctor.servers import check_network, limited
 from aioprod.cluster import Node
-from aioprod.config import SessionConfig
+from aioprod.config import ProducerConfig, SessionConfig
 from aioprod.errors import AioprodError
 from aioprod.net.settings import Address
 
-__all__ = ["check_cluster"]
+__all__ = ["check_cluster", "check_distance"]
+
+_TRIES: Final = 5
+"""The fastest of so many answers is the round trip: the others waited for something else."""
 
 _ADVERTISED: Final = (
     "This is the address in advertised.listeners: it must be one that can be reached from here. It is "
@@ -53,6 +58,24 @@ async def check_cluster(
             findings.add("brokers", "cluster", "warning", found, "Look whether it has just gone down.")
         elif (node.host, node.port) not in servers:
             await _check_broker(findings, config, node, timeout_s)
+
+
+async def check_distance(
+    findings: Findings, producer: ProducerConfig, config: SessionConfig, servers: list[Address], timeout_s: float
+) -> None:
+    """How long an answer takes, and what a partition carries at that distance by the settings of a producer."""
+    times: list[float] = []
+    try:
+        async with asyncio.timeout(3 * timeout_s), Admin(config=limited(config, servers, timeout_s)) as admin:
+            for _ in range(_TRIES):
+                start = time.perf_counter()
+                await admin.describe_cluster()
+                times.append(time.perf_counter() - start)
+    except (AioprodError, TimeoutError, OSError) as error:
+        findings.fail("distance", "cluster", error)
+        return
+    most = rate_of(producer.max_in_flight_requests_per_connection, producer.batch_size_max, min(times))
+    findings.add("distance", "cluster", "ok", f"The round trip lets a partition carry {most} at most.")
 
 
 async def _check_broker(findings: Findings, config: SessionConfig, node: Node, timeout_s: float) -> None:

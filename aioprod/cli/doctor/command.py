@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aioprod._words import counted
 from aioprod.cli.connection import add_connection_options, config_of
-from aioprod.cli.doctor.cluster import check_cluster
+from aioprod.cli.doctor.cluster import check_cluster, check_distance
 from aioprod.cli.doctor.findings import Finding, Findings
 from aioprod.cli.doctor.servers import check_server
 from aioprod.cli.doctor.topic import check_topic, check_transactions
@@ -63,6 +63,7 @@ async def diagnose(given: Namespace, parser: Parser) -> int:
     if working:
         dead = [address for address, _, works in checked if not works]
         await check_cluster(findings, config, working, dead, timeout_s)
+        await check_distance(findings, producer({}), config, working, timeout_s)
         await _check_rights(findings, config, producer, given, working)
     else:
         for check in ("brokers", "write", "transactions"):

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from aioprod.metrics import Histogram
 
-__all__ = ["MIB", "LoopGap", "Meter", "Second", "peak_rss_mb"]
+__all__ = ["MIB", "LoopGap", "Meter", "RoundTrip", "Second", "peak_rss_mb"]
 
 MIB: Final = 2**20
 """The bytes of an MB, as Kafka's own tools count them."""
@@ -30,6 +30,15 @@ class Second(NamedTuple):
     max: float
 
 
+class RoundTrip(NamedTuple):
+    """What a producer saw of the way to the brokers and back."""
+
+    request_p50_ms: float
+    batch_bytes_avg: int
+    full_share: float
+    """The share of the time in which a connection had all the requests in flight that it may have."""
+
+
 class Meter:
     """Counts the outcomes of records; `begin()` starts it, `end()` stops its clocks.
 
@@ -44,6 +53,8 @@ class Meter:
         self.errors: Counter[str] = Counter()
         self.seconds: list[Second] = []
         self.gap_ms: float | None = None
+        self.round_trip: RoundTrip | None = None
+        """None where the client does not say, or nothing is sent."""
         self.began = self._ended = 0.0
         self._cpu_began_s = self._cpu_ended_s = 0.0
         self._is_running = False
@@ -142,6 +153,7 @@ class Meter:
             },
             "cpu_s": round(self.cpu_s, _DIGITS),
             "peak_rss_mb": peak_rss_mb(),
+            "round_trip": None if self.round_trip is None else self.round_trip._asdict(),
             "loop_gap_ms": None if self.gap_ms is None else round(self.gap_ms, _DIGITS),
         }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioprod import __version__
 from aioprod._build import COMPILED
+from aioprod._words import bytes_of
 from aioprod.cli.perf.load import Load
 from aioprod.cli.perf.meter import Meter, Second
 from aioprod.config import ProducerConfig, settings_of
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["comparison", "document", "latency_picture", "parts"]
 
 _HEIGHT_IN: Final = 3.6
+
+_LIMITED_SHARE: Final = 0.5
+"""A load is limited by the round trip when more than this share of the time was spent in waiting for answers."""
 
 
 def document(config: ProducerConfig, load: Load, meter: Meter, *, e2e: bool, interrupted: bool) -> dict[str, Any]:
@@ -55,6 +59,8 @@ def parts(found: Mapping[str, Any]) -> list[Part]:
     gap = "" if found["loop_gap_ms"] is None else f", the event loop was busy for {found['loop_gap_ms']:.1f} ms at most"
     memory = "" if found["peak_rss_mb"] is None else f", {found['peak_rss_mb']:,.0f} MB of memory at most"
     said.append(f"In {found['seconds']:.1f} s this process took {found['cpu_s']:.2f} s of CPU time{memory}{gap}.")
+    if found["round_trip"] is not None and found["round_trip"]["batch_bytes_avg"]:
+        said.append(_round_trip(found["round_trip"]))
     if found["config"]["rate"] is None and not found["config"]["e2e"]:
         said.append(
             "Sent as fast as possible: the latencies are mostly the time in this client's own buffer. Give the "
@@ -64,6 +70,15 @@ def parts(found: Mapping[str, Any]) -> list[Part]:
         errors = ", ".join(f"{count:,} x {name}" for name, count in found["errors"].items())
         said.append(f"{found['failed']:,} records failed: {errors}.")
     return said
+
+
+def _round_trip(found: Mapping[str, Any]) -> str:
+    limited = " The round trip limits it." if found["full_share"] > _LIMITED_SHARE else ""
+    return (
+        f"Half of the requests were answered within {found['request_p50_ms']:.1f} ms, with batches of "
+        f"{bytes_of(found['batch_bytes_avg'])} on average; a connection had all of its requests in flight for "
+        f"{found['full_share']:.0%} of the time.{limited}"
+    )
 
 
 def comparison(found: Mapping[str, Mapping[str, Any]], rate: float | None) -> Part:

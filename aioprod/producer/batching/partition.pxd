@@ -15,7 +15,7 @@ cdef class BrokerQueue:
     cdef public dict unfinished
     cdef public list lingering
     cdef public int node_id, in_flight
-    cdef public double round_trip_s, pace_s, paced_until, lost_at, silent_since
+    cdef public double round_trip_s, pace_s, paced_until, lost_at, silent_since, full_since
     cdef public long long round
     cdef public bint scheduled
 

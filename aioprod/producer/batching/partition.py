@@ -35,6 +35,7 @@ class BrokerQueue:
     """
 
     __slots__ = (
+        "full_since",
         "in_flight",
         "lingering",
         "lost_at",
@@ -67,6 +68,8 @@ class BrokerQueue:
         """The number of the last drain."""
         self.in_flight = 0
         """The broker's unanswered Produce requests."""
+        self.full_since = 0.0
+        """When the last request left that it may have in flight, in monotonic seconds."""
         self.round_trip_s = 0.0
         """How long its answers take: an average of which the last one is an eighth."""
         self.pace_s = 0.0
