@@ -193,7 +193,7 @@ def test_producer_metrics() -> None:
         "buffer_available_bytes",
         "waiting_senders",
         "requests_in_flight",
-        "in_flight_full_time_ns_total",
+        "in_flight_full_ratio",
         "connection_count",
         "connection_creation_total",
         "connection_close_total",

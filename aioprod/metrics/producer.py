@@ -24,6 +24,8 @@ class NodeTotals(NamedTuple):
     responses: int
     bytes_out: int
     bytes_in: int
+    in_flight_s: float
+    in_flight_full_s: float
 
 
 _NODES_MAX: Final = 1000
@@ -58,6 +60,12 @@ _OF_NODES: Final = (
     ("node_response_total", "Responses from the broker.", NUMBER),
     ("node_outgoing_bytes_total", "Bytes of requests to the broker, before TLS.", BYTES),
     ("node_incoming_bytes_total", "Bytes received from the broker, after TLS.", BYTES),
+    ("node_in_flight_seconds_total", "Time in which produce requests to the broker were in flight.", SECONDS),
+    (
+        "node_in_flight_full_seconds_total",
+        "The part of it in which all places in flight were taken while another batch waited, see in_flight_full_ratio.",
+        SECONDS,
+    ),
 )
 
 
@@ -136,11 +144,10 @@ class ProducerMetrics(Metrics):
             "produce_throttle_time", "Time for which a broker throttled the producer.", **_TIMES
         )
         self.requests_in_flight = self.gauge("requests_in_flight", "Requests whose response has not come yet.")
-        self.in_flight_full_time_ns_total = self.counter(
-            "in_flight_full_time_ns_total",
-            "Time in which a broker had all the requests in flight that it may have, summed over the brokers: its rate "
-            "for each connection says for how much of the time the round trip limits the producer.",
-            NANOSECONDS,
+        self.in_flight_full_ratio = self.gauge(
+            "in_flight_full_ratio",
+            "How far the round trip limits this producer: of the time with requests in flight, the part in which all "
+            "places in flight were taken while another batch waited. That of the broker with the largest.",
         )
         self.loop_hold = self.histogram(
             "loop_hold",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from aioprod.interceptors import Interceptors
@@ -11,9 +11,10 @@ from aioprod.metrics.families import OTHER
 from aioprod.metrics.instruments import Counter, Histogram
 from aioprod.metrics.producer import NodeTotals
 from aioprod.net.client import Client
-from aioprod.net.traffic import TrafficOfBrokers
+from aioprod.net.traffic import Traffic, TrafficOfBrokers
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.partition import BrokerQueue
 from aioprod.records.layout import HEADER
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Meters:
         metrics.buffer_available_bytes.observe(lambda: max(0, budget.limit - budget.used))
         metrics.waiting_senders.observe(lambda: len(budget.waiting) + len(budget.stuck.waiting))
         metrics.requests_in_flight.observe(lambda: sum(queue.in_flight for queue in accumulator.queues.values()))
+        metrics.in_flight_full_ratio.observe(lambda: _full_ratio(accumulator.queues))
         metrics.connection_count.observe(lambda: len(self._connected))
         metrics.loop_gap_max.observe(lambda: self.loop_hold.max)
         metrics.metadata_age_s.observe(lambda: client.metadata.age(clock()))
@@ -91,7 +93,7 @@ class Meters:
         metrics.epoch_bumps.observe(lambda: 0 if sequences is None else sequences.bumps)
         metrics.interceptor_failures.observe(lambda: interceptors.failures)
         traffic = client.traffic
-        metrics.observe_traffic(lambda: _by_broker(traffic))
+        metrics.observe_traffic(lambda: _by_broker(traffic, accumulator.queues))
 
     @property
     def buffer_wait_ns(self) -> Counter:
@@ -126,10 +128,6 @@ class Meters:
         latency.record(latency_s * 1000)
         self._throttle_time.record(throttle_time_ms)
 
-    def full_for(self, seconds: float) -> None:
-        """A broker had all the requests in flight that it may have, for so long."""
-        self.metrics.in_flight_full_time_ns_total.add(round(seconds * 1e9))
-
     def delivered(self, batch: Batch, now: float) -> None:
         """A batch was acknowledged."""
         self._record_delivery_time.record((now - batch.created) * 1000)
@@ -160,8 +158,27 @@ class Meters:
         self._topics.of(batch.partition.topic.name).failed(batch.records)
 
 
-def _by_broker(traffic: TrafficOfBrokers) -> dict[str, NodeTotals]:
-    named = {"bootstrap" if node_id < 0 else str(node_id): one for node_id, one in traffic.by_node.items()}
+def _full_ratio(queues: Mapping[int, BrokerQueue]) -> float:
+    """Of the time with requests in flight, the part in which there was no place; the largest of all brokers.
+
+    A mean would hide the one partition, with its broker, that the round trip limits. It is that of brokers and not of
+    partitions: one without a place has taken all of its broker's, and where many partitions share these, none of them
+    has as many batches in flight as it may have.
+    """
+    return max((queue.full_s / queue.in_flight_s for queue in queues.values() if queue.in_flight_s), default=0.0)
+
+
+def _by_broker(traffic: TrafficOfBrokers, queues: Mapping[int, BrokerQueue]) -> dict[str, NodeTotals]:
+    totals = {
+        "bootstrap" if node_id < 0 else str(node_id): _totals(one, [queues[node_id]] if node_id in queues else [])
+        for node_id, one in traffic.by_node.items()
+    }
     if traffic.of_others.requests:
-        named[OTHER] = traffic.of_others
-    return {name: NodeTotals(one.requests, one.responses, one.bytes_out, one.bytes_in) for name, one in named.items()}
+        others = [queue for node_id, queue in queues.items() if node_id not in traffic.by_node]
+        totals[OTHER] = _totals(traffic.of_others, others)
+    return totals
+
+
+def _totals(one: Traffic, queues: list[BrokerQueue]) -> NodeTotals:
+    in_flight_s, full_s = sum(queue.in_flight_s for queue in queues), sum(queue.full_s for queue in queues)
+    return NodeTotals(one.requests, one.responses, one.bytes_out, one.bytes_in, in_flight_s, full_s)

@@ -45,7 +45,7 @@ cdef class Sender:
     cdef Py_ssize_t _transmit(self, BrokerQueue queue, BrokerConnection connection, list batches, double now) except -1
     @cython.locals(batch=Batch)
     cdef _version(self, BrokerConnection connection, list batches)
-    @cython.locals(now=double, batches=list, batch=Batch, plain=PlainAnswer, throttle_time_ms=int, place=Py_ssize_t, was_full=bint)
+    @cython.locals(now=double, batches=list, batch=Batch, plain=PlainAnswer, throttle_time_ms=int, place=Py_ssize_t)
     cdef answered(self, Sent sent, body, error)
 
 

@@ -246,12 +246,8 @@ class Sender:
         self._meters.sent(queue.node_id, batches, now)
         for batch in batches:
             batch.unanswered = True
-        if not queue.in_flight:
-            queue.silent_since = now
-        queue.in_flight += self._expects_answers
-        if queue.in_flight >= self._in_flight_max:
-            queue.full_since = now
-        queue.paced_until = now + queue.pace_s
+        if self._expects_answers:
+            queue.left(now, self._in_flight_max)
         connection.send_parts(
             ProduceRequest,
             version,
@@ -293,18 +289,15 @@ class Sender:
 
     def answered(self, sent: Sent, body: Buffer | None, error: AioprodError | None) -> None:
         """Handle the response `body` of a request, or the `error` for which none will come."""
-        was_full = sent.queue.in_flight >= self._in_flight_max
-        sent.queue.in_flight -= 1
         try:
             now = self._clock()
-            if was_full:
-                self._meters.full_for(now - sent.queue.full_since)
             batches = sent.batches
+            sent.queue.landed(batches, now, self._in_flight_max)
             if body is None:
                 assert error is not None
                 self._outcomes.lost(batches, error, now)
                 return
-            sent.queue.answered(now - sent.sent_at, self._in_flight_max, now)
+            sent.queue.answered(now - sent.sent_at, self._in_flight_max)
             plain = read_plain(sent.version, body, batches)
             if plain is None:
                 throttle_time_ms = self._outcomes.answered(batches, body, sent.version, now)

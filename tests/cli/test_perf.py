@@ -68,7 +68,7 @@ def test_each_style_sends_the_load_and_reports_it(
     assert {"seconds", "records_per_s", "mb_per_s", "cpu_s", "peak_rss_mb", "loop_gap_ms"} <= found.keys()
     assert found["round_trip"]["request_p50_ms"] > 0
     assert found["round_trip"]["batch_bytes_avg"] > 70
-    assert 0 <= found["round_trip"]["full_share"] <= 1
+    assert 0 <= found["round_trip"]["full_ratio"] <= 1
     records = stored(cluster)
     assert {(len(record.key), len(record.value)) for record in records} == {(5, 70)}
     assert len(records) == RECORDS
@@ -101,7 +101,7 @@ def test_a_load_that_the_round_trip_limits_says_so(
     assert perf(cluster, "--seconds", "1", *one) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert re.search(r"Half of the requests were answered within \d+\.\d ms, with batches of [\d.]+ k?M?B on", said)
-    assert "of the time. The round trip limits it." in said
+    assert "waited for a place in flight. The round trip limits it." in said
 
 
 def test_values_are_the_lines_of_a_payload_file(cluster: FakeClusterThread, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from aioprod.producer.settings import UNLIMITED, accumulator_settings, sender_se
 from aioprod.records.compression import Compression
 from aioprod.testing import FakeCluster
 from tests.support.producers import ShiftedClock, new_producer, running, until
-from tests.support.simulated import in_simulated_time
 
 NAMES = {
     "batch_size_avg",
@@ -49,7 +48,6 @@ NAMES = {
     "request_latency_p50",
     "request_latency_p99",
     "requests_in_flight",
-    "in_flight_full_time_ns_total",
     "successful_authentication_total",
     "successful_reauthentication_total",
     "waiting_senders",
@@ -98,22 +96,6 @@ async def test_the_values_after_some_traffic(brokers: FakeCluster) -> None:
     assert metrics["connection_close_total"] == 0
     assert metrics["buffer_available_bytes"] == 100_000
     assert metrics["waiting_senders"] == 0
-
-
-@in_simulated_time
-async def test_the_time_in_which_all_requests_were_in_flight() -> None:
-    async with FakeCluster(1) as brokers:
-        brokers.create_topic("t")
-        async with running(brokers, max_in_flight_requests_per_connection=1) as producer:
-            await producer.send("t", b"first")
-            before = producer.metrics()["in_flight_full_time_ns_total"]
-            brokers.fault(ProduceRequest, delay_s=0.25)
-            await producer.send("t", b"second")
-            assert 250e6 <= producer.metrics()["in_flight_full_time_ns_total"] - before < 300e6
-        async with running(brokers, max_in_flight_requests_per_connection=2) as producer:
-            brokers.fault(ProduceRequest, delay_s=0.25)
-            await producer.send("t", b"third")
-            assert producer.metrics()["in_flight_full_time_ns_total"] == 0
 
 
 async def test_the_compression_rate_is_what_was_sent_by_what_was_encoded(brokers: FakeCluster) -> None:

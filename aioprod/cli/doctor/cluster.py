@@ -29,8 +29,11 @@ _ADVERTISED: Final = (
 
 async def check_cluster(
     findings: Findings, config: SessionConfig, servers: list[Address], dead: list[Address], timeout_s: float
-) -> None:
-    """Look at the brokers, the controller and the partitions; of the addresses that were given `dead` ones failed."""
+) -> list[Node]:
+    """Look at the brokers, the controller and the partitions; returns the brokers that can be reached.
+
+    Of the addresses that were given `dead` ones failed.
+    """
     try:
         async with asyncio.timeout(3 * timeout_s), Admin(config=limited(config, servers, timeout_s)) as admin:
             cluster = await admin.describe_cluster()
@@ -49,36 +52,47 @@ async def check_cluster(
             await _check_partitions(findings, admin, cluster.nodes)
     except (AioprodError, TimeoutError, OSError) as error:
         findings.fail("brokers", "cluster", error)
-        return
+        return []
+    reached: list[Node] = []
     for node in cluster.nodes:
         if (node.host, node.port) in dead:
             # Where it was looked for first: what the cluster advertises is right, and until its session ends a broker
             # that has gone down is still named.
             found = f"The cluster takes broker {node.id} for alive, and {node.address} does not work: see above."
             findings.add("brokers", "cluster", "warning", found, "Look whether it has just gone down.")
-        elif (node.host, node.port) not in servers:
-            await _check_broker(findings, config, node, timeout_s)
+        elif (node.host, node.port) in servers or await _check_broker(findings, config, node, timeout_s):
+            reached.append(node)
+    return reached
 
 
 async def check_distance(
-    findings: Findings, producer: ProducerConfig, config: SessionConfig, servers: list[Address], timeout_s: float
+    findings: Findings, producer: ProducerConfig, config: SessionConfig, nodes: Sequence[Node], timeout_s: float
 ) -> None:
-    """How long an answer takes, and what a partition carries at that distance by the settings of a producer."""
-    times: list[float] = []
-    try:
-        async with asyncio.timeout(3 * timeout_s), Admin(config=limited(config, servers, timeout_s)) as admin:
-            for _ in range(_TRIES):
-                start = time.perf_counter()
-                await admin.describe_cluster()
-                times.append(time.perf_counter() - start)
-    except (AioprodError, TimeoutError, OSError) as error:
-        findings.fail("distance", "cluster", error)
-        return
-    most = rate_of(producer.max_in_flight_requests_per_connection, producer.batch_size_max, min(times))
-    findings.add("distance", "cluster", "ok", f"The round trip lets a partition carry {most} at most.")
+    """How long an answer of each broker takes, and what a partition carries in that time by a producer's settings."""
+    for node in nodes:
+        subject = f"broker {node.id}"
+        limits = limited(config, [(node.host, node.port)], timeout_s)
+        times: list[float] = []
+        try:
+            async with asyncio.timeout(3 * timeout_s), Admin(config=limits) as admin:
+                for _ in range(_TRIES):
+                    start = time.perf_counter()
+                    await admin.describe_cluster()
+                    times.append(time.perf_counter() - start)
+        except (AioprodError, TimeoutError, OSError) as error:
+            findings.fail("distance", subject, error)
+            continue
+        findings.add("distance", subject, "ok", _allowed(producer, min(times)))
 
 
-async def _check_broker(findings: Findings, config: SessionConfig, node: Node, timeout_s: float) -> None:
+def _allowed(producer: ProducerConfig, seconds: float) -> str:
+    if not producer.batch_size or not producer.acks:
+        return f"The round trip takes {seconds * 1000:.1f} ms."
+    most = rate_of(producer.max_in_flight_requests_per_connection, producer.batch_size_max, seconds)
+    return f"The round trip lets a partition carry {most} at most."
+
+
+async def _check_broker(findings: Findings, config: SessionConfig, node: Node, timeout_s: float) -> bool:
     """Whether a broker can be reached at the address that the cluster advertises for it."""
     subject = f"broker {node.id}"
     with findings.held() as found:
@@ -86,13 +100,15 @@ async def _check_broker(findings: Findings, config: SessionConfig, node: Node, t
     if not is_reached:
         reason = next((one.found for one in found if one.status in ("failed", "warning")), "It can't be reached.")
         findings.add("advertised", subject, "failed", f"{node.address}: {reason}", _ADVERTISED)
-        return
+        return False
     try:
         limits = limited(config, [(node.host, node.port)], timeout_s)
         async with asyncio.timeout(2 * timeout_s), Admin(config=limits):
             findings.add("advertised", subject, "ok", f"It answers at {node.address}, as the cluster advertises it.")
+            return True
     except (AioprodError, TimeoutError, OSError) as error:
         findings.fail("advertised", subject, error, _ADVERTISED)
+        return False
 
 
 async def _check_partitions(findings: Findings, admin: Admin, nodes: Sequence[Node]) -> None:

@@ -62,11 +62,11 @@ async def diagnose(given: Namespace, parser: Parser) -> int:
         findings.release(found, as_warnings=bool(working) and not works)
     if working:
         dead = [address for address, _, works in checked if not works]
-        await check_cluster(findings, config, working, dead, timeout_s)
-        await check_distance(findings, producer({}), config, working, timeout_s)
+        nodes = await check_cluster(findings, config, working, dead, timeout_s)
+        await check_distance(findings, producer({}), config, nodes, timeout_s)
         await _check_rights(findings, config, producer, given, working)
     else:
-        for check in ("brokers", "write", "transactions"):
+        for check in ("brokers", "distance", "write", "transactions"):
             findings.add(check, "cluster", "skipped", "No server can be worked with.")
     if given.json:
         document = {"verdict": findings.verdict, "findings": [finding._asdict() for finding in findings.all]}
@@ -127,8 +127,8 @@ def make_parser() -> Parser:
     parser = Parser(
         prog="aioprod doctor",
         description="Find out why a client can't work with a cluster: names, TCP, what speaks there, TLS, log-in, "
-        "versions, advertised listeners, partitions, rights and clocks. Each line is ok, warning, failed or skipped, "
-        "with a sentence, and with what to do. The status is 1 if something failed.",
+        "versions, advertised listeners, partitions, distance, rights and clocks. Each line is ok, warning, failed or "
+        "skipped, with a sentence, and with what to do. The status is 1 if something failed.",
         examples=_EXAMPLES,
         allow_abbrev=False,
     )

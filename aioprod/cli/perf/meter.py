@@ -35,8 +35,8 @@ class RoundTrip(NamedTuple):
 
     request_p50_ms: float
     batch_bytes_avg: int
-    full_share: float
-    """The share of the time in which a connection had all the requests in flight that it may have."""
+    full_ratio: float
+    """For how much of the time a batch waited for a place in flight, at the broker where that was the most."""
 
 
 class Meter:

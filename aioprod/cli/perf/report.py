@@ -22,8 +22,8 @@ __all__ = ["comparison", "document", "latency_picture", "parts"]
 
 _HEIGHT_IN: Final = 3.6
 
-_LIMITED_SHARE: Final = 0.5
-"""A load is limited by the round trip when more than this share of the time was spent in waiting for answers."""
+_LIMITED_RATIO: Final = 0.5
+"""A load is limited by the round trip when batches have waited for a place in flight for more of the time than this."""
 
 
 def document(config: ProducerConfig, load: Load, meter: Meter, *, e2e: bool, interrupted: bool) -> dict[str, Any]:
@@ -73,11 +73,11 @@ def parts(found: Mapping[str, Any]) -> list[Part]:
 
 
 def _round_trip(found: Mapping[str, Any]) -> str:
-    limited = " The round trip limits it." if found["full_share"] > _LIMITED_SHARE else ""
+    limited = " The round trip limits it." if found["full_ratio"] > _LIMITED_RATIO else ""
     return (
         f"Half of the requests were answered within {found['request_p50_ms']:.1f} ms, with batches of "
-        f"{bytes_of(found['batch_bytes_avg'])} on average; a connection had all of its requests in flight for "
-        f"{found['full_share']:.0%} of the time.{limited}"
+        f"{bytes_of(found['batch_bytes_avg'])} on average; for {found['full_ratio']:.0%} of the time a batch waited "
+        f"for a place in flight.{limited}"
     )
 
 

@@ -43,16 +43,15 @@ async def send_load(config: ProducerConfig, load: Load, payload: Payload, meter:
         finally:
             meter.gap_ms = gap.stop()
             meter.end()
-            meter.round_trip = _round_trip(producer, meter.elapsed_s)
+            meter.round_trip = _round_trip(producer)
 
 
-def _round_trip(producer: Producer, elapsed_s: float) -> RoundTrip:
+def _round_trip(producer: Producer) -> RoundTrip:
     found = producer.metrics()
-    full_s = found["in_flight_full_time_ns_total"] / 1e9 / max(1, found["connection_count"])
     return RoundTrip(
         request_p50_ms=round(found["request_latency_p50"], 3),
         batch_bytes_avg=round(found["batch_size_avg"]),
-        full_share=round(min(1.0, full_s / elapsed_s), 3) if elapsed_s else 0.0,
+        full_ratio=round(found["in_flight_full_ratio"], 3),
     )
 
 

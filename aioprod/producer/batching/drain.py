@@ -38,7 +38,7 @@ def drain(
             queue.ready.popleft()
             partition.listed = False
             continue
-        batch = partition.queued[0] if partition.queued else partition.open
+        batch = partition.first()
         assert batch is not None
         if is_too_large(batch):
             split(accumulator, batch, now)

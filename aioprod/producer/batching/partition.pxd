@@ -15,13 +15,17 @@ cdef class BrokerQueue:
     cdef public dict unfinished
     cdef public list lingering
     cdef public int node_id, in_flight
-    cdef public double round_trip_s, pace_s, paced_until, lost_at, silent_since, full_since
+    cdef public double round_trip_s, pace_s, paced_until, lost_at, in_flight_s, in_flight_since, full_s, full_since
     cdef public long long round
     cdef public bint scheduled
 
     cpdef void drain_soon(self) except *
+    cpdef void left(self, double now, int in_flight_max) except *
+    cpdef void landed(self, list batches, double now, int in_flight_max) except *
+    @cython.locals(batch=Batch, head=Batch, partition=Partition)
+    cdef double _waits_since(self, list batches, double now) except? -1
     @cython.locals(pace_s=double)
-    cpdef void answered(self, double after_s, int in_flight_max, double now) except *
+    cpdef void answered(self, double after_s, int in_flight_max) except *
     @cython.locals(due=double, batch=Batch)
     cpdef double next_due(self) except -1
     cpdef bint has_work(self) except -1
@@ -48,6 +52,7 @@ cdef class Partition:
     cpdef bint is_stuck(self, double now) except -1
     @cython.locals(queue=BrokerQueue)
     cpdef bint moves(self, double since, double now) except -1
+    cpdef Batch first(self)
     @cython.locals(queue=BrokerQueue, head=Batch, open_batch=Batch, has_grown=bint, due=double)
     cpdef void enlist(self, double now, double linger_s) except *
     @cython.locals(at=Py_ssize_t, before=Batch)

@@ -35,8 +35,11 @@ class BrokerQueue:
     """
 
     __slots__ = (
+        "full_s",
         "full_since",
         "in_flight",
+        "in_flight_s",
+        "in_flight_since",
         "lingering",
         "lost_at",
         "node_id",
@@ -47,7 +50,6 @@ class BrokerQueue:
         "round",
         "round_trip_s",
         "scheduled",
-        "silent_since",
         "stalled_since",
         "unfinished",
     )
@@ -68,8 +70,14 @@ class BrokerQueue:
         """The number of the last drain."""
         self.in_flight = 0
         """The broker's unanswered Produce requests."""
+        self.in_flight_s = 0.0
+        """For how long there were any, up to the last answer."""
+        self.in_flight_since = 0.0
+        """Until when `in_flight_s` is counted, in monotonic seconds."""
+        self.full_s = 0.0
+        """For how long of that there were as many as there may be while another batch waited."""
         self.full_since = 0.0
-        """When the last request left that it may have in flight, in monotonic seconds."""
+        """When there were as many the last time, in monotonic seconds."""
         self.round_trip_s = 0.0
         """How long its answers take: an average of which the last one is an eighth."""
         self.pace_s = 0.0
@@ -78,8 +86,6 @@ class BrokerQueue:
         """Until then full batches stay open for more records, as a request left just now; in monotonic seconds."""
         self.stalled_since: float | None = None
         """When the broker stopped taking what was ready, in monotonic seconds; None while it takes it."""
-        self.silent_since = 0.0
-        """While requests are in flight: when the broker answered last, or the first of them left; monotonic seconds."""
         self.lost_at = -math.inf
         """When a connection to the broker was lost last, in monotonic seconds."""
 
@@ -89,9 +95,40 @@ class BrokerQueue:
             self.notify(self)
             self.scheduled = True
 
-    def answered(self, after_s: float, in_flight_max: int, now: float) -> None:
+    def left(self, now: float, in_flight_max: int) -> None:
+        """A request is in flight from now on."""
+        if not self.in_flight:
+            self.in_flight_since = now
+        self.in_flight += 1
+        if self.in_flight >= in_flight_max:
+            self.full_since = now
+        self.paced_until = now + self.pace_s
+
+    def landed(self, batches: list[Batch], now: float, in_flight_max: int) -> None:
+        """A request with these batches was answered, or never will be."""
+        if self.in_flight >= in_flight_max:
+            self.full_s += max(0.0, now - max(self.full_since, self._waits_since(batches, now)))
+        self.in_flight -= 1
+        self.in_flight_s += now - self.in_flight_since
+        self.in_flight_since = now
+
+    def _waits_since(self, batches: list[Batch], now: float) -> float:
+        """When the batch was begun that leaves next, in monotonic seconds; `now` if there is none.
+
+        It is looked for in the partitions of the request first: those that have no place in flight are in no list.
+        """
+        for batch in batches:
+            head = batch.partition.first()
+            if head is not None:
+                return head.created
+        for partition in self.ready or self.unfinished:
+            head = partition.first()
+            if head is not None:
+                return head.created
+        return now
+
+    def answered(self, after_s: float, in_flight_max: int) -> None:
         """A request was answered so many seconds after it was sent."""
-        self.silent_since = now
         self.round_trip_s += (after_s - self.round_trip_s) / 8 if self.round_trip_s else after_s
         pace_s = self.round_trip_s / in_flight_max
         self.pace_s = pace_s if pace_s >= _PACE_MIN_S else 0.0
@@ -99,7 +136,7 @@ class BrokerQueue:
     def is_stuck(self, now: float) -> bool:
         """Whether the broker has answered nothing, or taken nothing of what was ready, for some round trips."""
         since = now - max(_PATIENCE_S_MIN, _PATIENCE_ROUND_TRIPS * self.round_trip_s)
-        if self.in_flight > 0 and self.silent_since < since:
+        if self.in_flight > 0 and self.in_flight_since < since:
             return True
         return self.stalled_since is not None and self.stalled_since < since
 
@@ -235,13 +272,15 @@ class Partition:
         """Its name in messages."""
         return f"{self.topic.name}-{self.index}"
 
+    def first(self) -> Batch | None:
+        """The batch that leaves next."""
+        return self.queued[0] if self.queued else self.open
+
     def enlist(self, now: float, linger_s: float) -> None:
         """Enter the broker's lists as far as there is something to send and sending is allowed."""
-        queue, open_batch = self.queue, self.open
-        if queue is None or (open_batch is None and not self.queued) or self.muted(now):
+        queue, open_batch, head = self.queue, self.open, self.first()
+        if queue is None or head is None or self.muted(now):
             return
-        head = self.queued[0] if self.queued else open_batch
-        assert head is not None
         has_grown = head is open_batch and head.units > 1
         if head is not open_batch or (has_grown and now >= queue.paced_until):
             # What a thread compresses holds back all behind it.

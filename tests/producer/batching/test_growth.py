@@ -85,7 +85,7 @@ def test_a_full_batch_waits_for_its_turn_in_a_request_and_grows_meanwhile() -> N
 def test_full_batches_grow_for_a_fifth_of_the_round_trip_after_a_request() -> None:
     harness = grown_harness(in_flight_max=5)
     queue = harness.accumulator.queue(1)
-    queue.answered(0.5, 5, 1.0)
+    queue.answered(0.5, 5)
     assert queue.pace_s == 0.1
     queue.in_flight = 1
     queue.paced_until = 1.1
@@ -113,10 +113,10 @@ def test_the_largest_batch_does_not_wait_after_a_request() -> None:
 
 def test_requests_to_a_near_broker_are_not_paced() -> None:
     queue = grown_harness().accumulator.queue(1)
-    queue.answered(0.0002, 5, 1.0)
+    queue.answered(0.0002, 5)
     assert queue.pace_s == 0.0
     for _ in range(100):
-        queue.answered(0.05, 5, 1.0)
+        queue.answered(0.05, 5)
     assert queue.pace_s == pytest.approx(0.01, rel=0.01)
 
 

@@ -98,7 +98,7 @@ def test_what_backs_off_repeats_or_has_a_silent_broker_is_stuck() -> None:
     assert partition.is_stuck(5.1)
     partition.suspended = False
     partition.retry_at = 0.0
-    queue.in_flight, queue.silent_since = 1, 5.0
+    queue.in_flight, queue.in_flight_since = 1, 5.0
     assert not partition.is_stuck(5.05)
     assert partition.is_stuck(5.2)
     queue.in_flight = 0
