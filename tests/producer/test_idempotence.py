@@ -103,7 +103,7 @@ async def test_a_rejected_request_ends_the_start_and_says_how_to_do_without(
     before = asyncio.all_tasks()
     brokers.fault(InitProducerIdRequest, error=code, times=None)
     producer = new_producer(brokers.bootstrap)
-    text = rf"answered {code.name} to the request for a producer id.*enable.idempotence=false"
+    text = rf"answered {code.name} to the request for a producer id.*enable.idempotence=false.*Freight"
     with pytest.raises(kind, match=text) as refused:
         await producer.start()
     if isinstance(refused.value, AuthorizationError):
@@ -117,7 +117,7 @@ async def test_a_rejected_request_ends_the_start_and_says_how_to_do_without(
 async def test_brokers_that_give_no_ids_end_the_start(brokers: FakeCluster) -> None:
     del brokers[1].versions[InitProducerIdRequest]
     producer = new_producer(brokers.bootstrap)
-    with pytest.raises(UnsupportedVersionError, match=r"give no producer ids.*enable.idempotence=false"):
+    with pytest.raises(UnsupportedVersionError, match=r"give no producer ids.*enable.idempotence=false.*Freight"):
         await producer.start()
 
 
