@@ -34,7 +34,7 @@ KAFKA_4_4 = {
     "AddPartitionsToTxn": (24, 0, 5, 3),
     "AddOffsetsToTxn": (25, 0, 4, 3),
     "EndTxn": (26, 0, 5, 3),
-    "TxnOffsetCommit": (28, 0, 5, 3),
+    "TxnOffsetCommit": (28, 0, 6, 3),
     "DescribeConfigs": (32, 1, 4, 4),
     "AlterConfigs": (33, 0, 2, 2),
     "DescribeLogDirs": (35, 1, 4, 2),
