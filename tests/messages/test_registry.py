@@ -26,7 +26,7 @@ KAFKA_4_4 = {
     "DescribeGroups": (15, 0, 6, 5),
     "ListGroups": (16, 0, 5, 3),
     "SaslHandshake": (17, 0, 1, None),
-    "ApiVersions": (18, 0, 4, 3),
+    "ApiVersions": (18, 0, 5, 3),
     "CreateTopics": (19, 2, 7, 5),
     "DeleteTopics": (20, 1, 6, 4),
     "DeleteRecords": (21, 0, 2, 2),
