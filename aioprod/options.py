@@ -192,8 +192,9 @@ class ClientOptions(TypedDict, total=False):
     """How long requests for metadata may fail before the client starts again from `bootstrap.servers`. By default
     300000."""
     metadata_cluster_check_enable: bool
-    """Reject brokers that belong to another cluster than the first one. Java's default is true: the setting is known
-    for files that turn it off. By default False."""
+    """Whether connections name the broker and the cluster that they are for, so that brokers from 4.4 on reject one
+    that has reached another broker (KIP-1242). Without effect if `metadata.recovery.strategy` is `none`. By default
+    True."""
     metric_reporters: str | Sequence[ReporterOption]
     """Objects whose `report(snapshot)` gets all metrics once in each `metrics.sample.window.ms`."""
     metrics_sample_window_ms: int

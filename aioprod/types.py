@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias
+from uuid import UUID
 
 from aioprod._logger import Logger
 from aioprod._short_reprs import shown_record
@@ -74,6 +75,15 @@ class GroupMetadata(NamedTuple):
     """The member epoch with `group.protocol=consumer`."""
     member_id: str = ""
     group_instance_id: str | None = None
+
+    @property
+    def topic_ids(self) -> Mapping[TopicPartition, UUID]:
+        """The ids of the topics that the member reads, where it says them, as `member.group_metadata` does.
+
+        Offsets are committed for these topics then, and not for one that was created later under the same name
+        (KIP-1319).
+        """
+        return {}
 
 
 class NamesGroup(Protocol):

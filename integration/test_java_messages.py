@@ -45,9 +45,8 @@ Kind: TypeAlias = type[Request[Response]] | type[Response]
 
 MESSAGES: list[Kind] = [getattr(messages, name) for name in messages.__all__ if name.endswith(("Request", "Response"))]
 
-NOT_SPOKEN = {"ApiVersions": 5, "DescribeLogDirs": 5, "TxnOffsetCommit": 6}
-"""Versions of 4.4 that bring nothing: who asks which cluster's broker (KIP-1242), whether a folder takes new replicas
-(KIP-1066), offsets of topics by their ids."""
+NOT_SPOKEN = {"DescribeLogDirs": 5}
+"""Versions of 4.4 that bring nothing: whether a folder takes new replicas (KIP-1066)."""
 
 _JAVA_NAMES = {BOOL: "BOOLEAN", INT8: "INT8", INT16: "INT16", INT32: "INT32", INT64: "INT64", UUID: "UUID"}
 _JAVA_SIZED_NAMES = {STRING: "STRING", TEXT: "STRING", BYTES: "BYTES", RECORDS: "RECORDS"}

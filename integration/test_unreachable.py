@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 
 from aioprod import Producer
 from aioprod.errors import AioprodError, MetadataTimeoutError, ProtocolError, UsageError
-from aioprod.testing import KafkaCluster, Security
+from aioprod.testing import FakeCluster, KafkaCluster, Security
 from aioprod.testing.fixtures import running_cluster
 from integration.support.peers import TLS_ALERT, answering, black_hole, closed_port, tls_server
 
@@ -40,6 +41,25 @@ async def test_an_unreachable_cluster() -> None:
     assert re.search("refused|Connect call failed", str(error))
     assert "has not answered" in str(error)
     assert error.message.endswith(".")
+
+
+async def test_a_broker_of_another_cluster_is_named(
+    kafka_cluster: KafkaCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A gateway gives the address of a real broker, which is in its own cluster."""
+    host, _, port = kafka_cluster.bootstrap_servers.rpartition(":")
+    async with FakeCluster(2) as gateway:
+        gateway.create_topic("t", 2)
+        right, gateway.state.nodes[2] = gateway[2].address, (host, int(port))
+        index = [one.leader for one in gateway.topics["t"].partitions].index(2)
+        async with Producer(gateway.bootstrap) as producer:
+            sent = producer.submit("t", b"v", partition=index)
+            async with asyncio.timeout(30):
+                while "A connection was dropped" not in caplog.text:
+                    await asyncio.sleep(0.01)
+            gateway.state.nodes[2] = right
+            assert (await sent).offset == 0
+    assert f"Broker 2 at {host}:{port} is not broker 2 of cluster 'fake-cluster': the address leads to" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,6 @@ def test_a_refused_value_is_named_with_what_is_valid(options: dict[str, Any], se
     [
         ({"transaction_two_phase_commit_enable": True}, "two-phase commit is not built yet"),
         ({"enable_metrics_push": "true"}, "enable.metrics.push=True can't be used"),
-        ({"metadata_cluster_check_enable": True}, "metadata.cluster.check.enable=True can't be used"),
         ({"metrics_num_samples": 3}, "metrics.num.samples=3 can't be used"),
         ({"metrics_recording_level": "DEBUG"}, "metrics.recording.level='DEBUG' can't be used"),
         ({"sasl.kerberos.kinit.cmd": "x"}, "sasl.kerberos.kinit.cmd can't be set: tickets are obtained and renewed by"),

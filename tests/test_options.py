@@ -152,7 +152,7 @@ def test_wrong_options_are_refused_by_type_checkers_and_at_run_time() -> None:
     with pytest.raises(ConfigError, match="session_timeout"):
         Member("h:1", group_id="g", topics="t", session_timeout=5)  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match=r"auto\.offset\.reset"):
-        Member("h:1", group_id="g", topics="t", auto_offset_reset="earlyest")  # type: ignore[arg-type]
+        Member("h:1", group_id="g", topics="t", auto_offset_reset=0)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"isolation\.level"):
         Member("h:1", group_id="g", topics="t", isolation_level="read_comitted")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"isolation\.level"):

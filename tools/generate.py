@@ -16,7 +16,7 @@ from benchmarks import report as benchmarks_report
 from integration.brokers import report as brokers_report
 from tests.scale import page as scale_page
 from tools import metrics_page, settings_tables, state_diagrams
-from tools.documentation import librdkafka
+from tools.documentation import api_versions, librdkafka
 from tools.documentation.links import ROOT
 from tools.documentation.pictures import PICTURES
 from tools.typed_options import module_text
@@ -61,6 +61,7 @@ GENERATED: Final = {
         ("docs/groups.md", "docs/transactions.md"),
         lambda name, text: state_diagrams.filled(text),
     ),
+    "apis": Generated("aioprod/messages/", ("docs/kips.md",), lambda name, text: api_versions.filled(text)),
     "librdkafka": Generated(
         "tools/documentation/librdkafka.py",
         ("docs/migrating-confluent-kafka.md",),

@@ -126,6 +126,11 @@ class Metadata:
         return self._cluster
 
     @property
+    def cluster_id(self) -> str | None:
+        """The id of the cluster; None before the first response, and where brokers have none."""
+        return self._cluster_id
+
+    @property
     def tracked(self) -> AbstractSet[str]:
         """The topics that are kept up to date."""
         return self._topics.keys()

@@ -135,12 +135,10 @@ class ClientConfig(SecurityConfig):
         doc="How long requests for metadata may fail before the client starts again from `bootstrap.servers`.",
     )
     metadata_cluster_check_enable: bool = boolean(
-        False,
-        built=(False,),
-        later="the check of the cluster's id is not built yet.",
+        True,
         importance=LOW,
-        doc="Reject brokers that belong to another cluster than the first one. Java's default is true: the setting is "
-        "known for files that turn it off.",
+        doc="Whether connections name the broker and the cluster that they are for, so that brokers from 4.4 on reject "
+        "one that has reached another broker (KIP-1242). Without effect if `metadata.recovery.strategy` is `none`.",
     )
     metric_reporters: tuple[Any, ...] = instances(
         "reporter",

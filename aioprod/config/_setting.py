@@ -199,25 +199,31 @@ def choice(
     choices: Iterable[str],
     absent: str | None = None,
     also: Mapping[str, str] = MappingProxyType({}),
+    form: tuple[str, Callable[[str], str]] | None = None,
     **columns: Any,
 ) -> TextT:
     """Declare one of a few words, in any case of letters, stored as spelled in `choices`.
 
     None stands for the word `absent`, if given, and is valid where it is the default. `also` has the words of other
-    clients for some of them.
+    clients for some of them. `form` is another form that values may have, and what makes the stored value of one, or
+    raises ValueError.
     """
     known = {word.lower(): word for word in choices}
     understood = {**known, **also}
 
     def convert(given: Any) -> str:
-        try:
-            return understood[_text(absent if given is None else given).lower()]
-        except KeyError as error:
-            raise ValueError("not one of them") from error
+        word = _text(absent if given is None else given)
+        if word.lower() in understood:
+            return understood[word.lower()]
+        if form is None:
+            raise ValueError("not one of them")
+        return form[1](word)
 
-    valid = "one of " + ", ".join(word or '""' for word in known.values())
+    listed: list[str] = [word or '""' for word in known.values()]
+    valid = "one of " + ", ".join(listed if form is None else [*listed, form[0]])
     converter = _or_none(convert) if default is None else convert
-    annotation = _literal(known.values()) + (" | None" if default is None or absent is not None else "")
+    annotation = _literal(known.values()) if form is None else "str"
+    annotation += " | None" if default is None or absent is not None else ""
     return _declare(default, convert=converter, type_name="str", annotation=annotation, valid=valid, **columns)
 
 

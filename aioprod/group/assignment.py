@@ -17,6 +17,7 @@ from aioprod.errors import AioprodError, ConfigError, RequestTimedOutError, Usag
 from aioprod.group.fetcher import Fetcher
 from aioprod.group.membership import Assign, Revoke
 from aioprod.group.meters import MemberMetrics
+from aioprod.group.offset_reset import OffsetReset
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.group.rebalance_log import RebalanceLog
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
@@ -120,7 +121,7 @@ class AssignmentState:
         coordinator: Coordinator,
         session: Session,
         callbacks: Callbacks,
-        auto_offset_reset: str,
+        reset: OffsetReset,
         metrics: MemberMetrics,
         log: RebalanceLog,
     ) -> None:
@@ -137,12 +138,13 @@ class AssignmentState:
         self._unfinished = fetcher.unfinished
         self._coordinator = coordinator
         self._callbacks = callbacks
-        self._auto_offset_reset = auto_offset_reset
+        self._reset = reset
         self._session = session
         self._metrics = metrics
         self._log = log
         metrics.assigned_partitions.observe(lambda: len(self.partitions))
-        self._starts: Mapping[TopicPartition, OffsetAndMetadata] = {}
+        self._starts: Mapping[TopicPartition, OffsetAndMetadata | None] = {}
+        """The committed offsets of the partitions that are assigned next, None where there is none."""
         self._last_commits: dict[TopicPartition, OffsetAndMetadata] = {}
         """What the group has committed last, as far as this member knows; not after a `seek`."""
         self._committed: dict[TopicPartition, int] = {}
@@ -171,15 +173,18 @@ class AssignmentState:
         finally:
             self.last_error = None
 
-    async def _group_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def _group_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         deadline = self._session.clock() + self._session.timeout_s
-        return await start_offsets(self._coordinator, partitions, deadline, auto_offset_reset=self._auto_offset_reset)
+        return await start_offsets(self._coordinator, partitions, deadline, self._reset)
 
     async def assign(self, step: Assign) -> None:
         """Start fetching; no record is returned before the callback has returned."""
-        self._last_commits.update(self._starts)
-        self._committed.update({tp: start.offset for tp, start in self._starts.items() if start.offset >= 0})
-        self._fetcher.add({tp: start.offset for tp, start in self._starts.items()})
+        committed = {tp: start for tp, start in self._starts.items() if start is not None}
+        self._last_commits.update(committed)
+        self._committed.update({tp: start.offset for tp, start in committed.items()})
+        self._fetcher.add({tp: start and start.offset for tp, start in self._starts.items()})
         self.partitions |= frozenset(step.partitions)
         self._metrics.rebalance_total.add()
         self._log.assigned(step.partitions, len(self.partitions))
@@ -241,8 +246,8 @@ class AssignmentState:
         """The owned partitions that are not being revoked."""
         return self.partitions - self._revoking
 
-    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Continue to read `readable` partitions at these offsets, EARLIEST or LATEST."""
+    def seek(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Continue to read `readable` partitions at these offsets, as `Fetcher.add` takes them."""
         for tp in offsets:
             self._last_commits.pop(tp, None)
         self._unknown.difference_update(offsets)
@@ -279,8 +284,8 @@ class AssignmentState:
         committed = await self._group_offsets(partitions)
         starts = self._fetcher.starts
         readable = {tp: at for tp, at in committed.items() if tp in self.readable}
-        self.seek({tp: starts.get(tp, at.offset) if at.offset < 0 else at.offset for tp, at in readable.items()})
-        self._last_commits.update(readable)
+        self.seek({tp: starts.get(tp) if at is None else at.offset for tp, at in readable.items()})
+        self._last_commits.update({tp: at for tp, at in readable.items() if at is not None})
 
     async def commit(
         self,

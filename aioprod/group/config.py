@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from aioprod._logger import Logger
 from aioprod.cluster.names import topic_name_error
 from aioprod.config import SessionConfig, settings_of
+from aioprod.config._durations import by_duration
 from aioprod.config._setting import HIGH, LOW, MEDIUM, boolean, choice, instances, integer, optional_text, text
 from aioprod.errors import ConfigError
 from aioprod.reader.config import ReaderConfig
@@ -36,8 +37,10 @@ class MemberConfig(ReaderConfig):
         "latest",
         ["latest", "earliest", "none"],
         also={"largest": "latest", "end": "latest", "smallest": "earliest", "beginning": "earliest", "error": "none"},
+        form=("by_duration:PnDTnHnMn.nS", by_duration),
         importance=MEDIUM,
         doc="Where to start when the group has committed nothing, or the log does not have the offset any more. "
+        "`by_duration:PT1H` is the first record of the last hour, or the end where all are older (KIP-1106). "
         "`none` raises an error. librdkafka's other words for the same are known.",
     )
     partition_assignment_strategy: tuple[Any, ...] = instances(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from uuid import UUID
 
 from aioprod.calls.leaders import PendingPartition
 from aioprod.calls.session import Session
 from aioprod.errors import AioprodError
+from aioprod.group.offset_reset import OffsetReset
 from aioprod.reader.offsets import Lookup, Lookups
 from aioprod.reader.position import ENDLESS, Position
 from aioprod.types import TopicPartition
@@ -20,7 +22,9 @@ __all__ = ["FetchPositions"]
 class FetchPositions:
     """The positions of the partitions. Iterating gives those of partitions that are not in `paused`."""
 
-    def __init__(self, session: Session, paused: Collection[TopicPartition], isolation: str) -> None:
+    def __init__(
+        self, session: Session, paused: Collection[TopicPartition], isolation: str, offset_reset: OffsetReset
+    ) -> None:
         self.version = 0
         """Grows with each change of what iterating gives; the owner of `paused` calls `changed`."""
         self.starts: dict[TopicPartition, int] = {}
@@ -28,6 +32,7 @@ class FetchPositions:
         self._session = session
         self._paused = paused
         self._isolation = isolation
+        self._offset_reset = offset_reset
         self._positions: dict[TopicPartition, Position] = {}
         self._lookups: dict[TopicPartition, Lookup] = {}
         self._lookup_task: asyncio.Task[None] | None = None
@@ -86,14 +91,16 @@ class FetchPositions:
         """Partitions were paused or resumed."""
         self.version += 1
 
-    def add(self, tp: TopicPartition, offset: int) -> None:
-        """Read a partition from this offset on; a negative one, EARLIEST or LATEST, is looked up first.
+    def add(self, tp: TopicPartition, offset: int | None) -> None:
+        """Read a partition from this offset on; EARLIEST, LATEST and None (`auto_offset_reset`) are looked up first.
 
         An offset of a partition that is read already is one of the same topic: of another one it is not read.
         """
         old = self._positions.get(tp)
         self.remove(tp)
-        if offset < 0:
+        if offset is None:
+            self._look_up(self._offset_reset.lookup(tp, time.time()))
+        elif offset < 0:
             self._look_up(Lookup(tp, timestamp=offset))
         else:
             topic_id = None if old is None else old.topic_id
@@ -103,21 +110,15 @@ class FetchPositions:
         """Call this with each partition that is reset."""
         self._observers.append(observer)
 
-    def reset(self, one: Position, timestamp: int) -> None:
+    def reset(self, one: Position) -> None:
         """Look up where to read the partition from on, in place of this position; not before its next try is due."""
         self.remove(one.tp)
         for observer in self._observers:
             observer(one.tp)
-        self._look_up(
-            Lookup(
-                one.tp,
-                timestamp=timestamp,
-                resets=one.failures,
-                failures=one.failures,
-                retry_at=one.retry_at,
-                last_error=one.last_error,
-            )
-        )
+        lookup = self._offset_reset.lookup(one.tp, time.time())
+        lookup.resets = lookup.failures = one.failures
+        lookup.retry_at, lookup.last_error = one.retry_at, one.last_error
+        self._look_up(lookup)
 
     def _start(self, position: Position) -> None:
         self.starts[position.tp] = position.offset
@@ -181,10 +182,15 @@ class FetchPositions:
             self._session.notify()
 
     def _found(self, one: Lookup) -> None:
-        if self._lookups.get(one.tp) is one and one.offset is not None:
-            del self._lookups[one.tp]
-            self._start(Position(tp=one.tp, offset=one.offset, end=ENDLESS, failures=one.resets))
-            self._session.notify()
+        if self._lookups.get(one.tp) is not one or one.offset is None:
+            return
+        if one.since is not None:
+            self._look_up(Lookup(one.tp, timestamp=one.since, end=one.offset, resets=one.resets))
+            return
+        del self._lookups[one.tp]
+        offset = one.end if one.end is not None and one.offset < 0 else one.offset
+        self._start(Position(tp=one.tp, offset=offset, end=ENDLESS, failures=one.resets))
+        self._session.notify()
 
     async def close(self) -> None:
         """Stop the lookups."""

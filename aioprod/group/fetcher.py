@@ -1,6 +1,6 @@
 """Fetches the records of the partitions that are assigned to a member.
 
-A partition that starts at EARLIEST or LATEST has a `Lookup` (ListOffsets) first, and then a `Position` (Fetch). Each
+A partition whose start is not an offset has a `Lookup` (ListOffsets) first, and then a `Position` (Fetch). Each
 round sends a Fetch request to every leader without one in flight, and the first response fills the buffer. `next`
 returns the records of the buffer one by one, and the position that a user sees follows the record that was returned
 last. Dropping a partition marks its position as done, so that a response in flight is ignored for it.
@@ -27,7 +27,7 @@ from aioprod.group.fetch_counts import FetchCounts
 from aioprod.group.fetch_positions import FetchPositions
 from aioprod.group.list_timer import ListTimer
 from aioprod.group.log_ends import LogEnds
-from aioprod.group.offsets import RESET_TIMES
+from aioprod.group.offset_reset import OffsetReset
 from aioprod.group.open_batch import OpenBatch
 from aioprod.group.unfinished import Unfinished
 from aioprod.messages import FetchRequest, FetchResponse
@@ -56,7 +56,7 @@ class Fetcher:
     response of each broker, the one whose records are being returned, and the records of paused partitions. It retries
     partitions that have no leader, and topics that do not exist, until they do. When a log does not have an offset,
     because retention has removed it or the topic was created again, `auto_offset_reset` says where to continue:
-    "earliest", "latest", or "none", which raises an error. Raises ConfigError.
+    at another one, or nowhere ("none"), which raises an error. Raises ConfigError.
     """
 
     def __init__(self, session: Session, config: MemberConfig) -> None:
@@ -67,11 +67,11 @@ class Fetcher:
         self.counts = FetchCounts(config.client_rack, session.cluster)
         self._replicas = replicas = ReadReplicas(session.cluster, config.metadata_max_age_ms / 1000)
         self._fetching = Fetching(config, replicas, sessions=True)
-        self._reset_time = RESET_TIMES[config.auto_offset_reset]
+        self._offset_reset = OffsetReset(config.auto_offset_reset)
         self._deserializers = Deserializers(config)
         self.log_ends = LogEnds(session, config.fetch_max_wait_ms / 1000)
         self._buffer = FetchBuffer()
-        self._positions = FetchPositions(session, self._buffer.paused, config.isolation_level)
+        self._positions = FetchPositions(session, self._buffer.paused, config.isolation_level, self._offset_reset)
         self._arrow: ArrowGathering | None = None
         self._leaders: LeaderRequests[Position, FetchResponse] = LeaderRequests(
             session,
@@ -100,8 +100,8 @@ class Fetcher:
 
     # --- partitions
 
-    def add(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from their offset on; EARLIEST and LATEST, which are negative, are looked up.
+    def add(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """Read these partitions from their offset on; EARLIEST, LATEST and None (`auto_offset_reset`) are looked up.
 
         Paused partitions stay paused.
         """
@@ -442,8 +442,8 @@ class Fetcher:
             return
         error = no_such_offset(one.tp, one.offset, why)
         self._leaders.retry_later(one, error)
-        if self._reset_time is None:
+        if self._offset_reset.is_error:
             raise error
         # What was fetched before has been returned, but for records that were gathered for a list: they follow.
-        self._positions.reset(one, self._reset_time)
+        self._positions.reset(one)
         self._session.notify()

@@ -66,7 +66,8 @@ class Member(StateCalls, ForeignCallHints):
     may also be a dict with Java's names; but a `group_id` must be the one in `config`, if there is one. `assignors` are
     names or objects in order of preference, by default "cooperative-sticky" and "range"; the group takes one that all
     members have. `auto_offset_reset` says where to start when the group has committed nothing: "latest", the default,
-    "earliest", or "none", which raises an error. `isolation_level` and the deserializers are as for `Reader`.
+    "earliest", "by_duration:PT1H" (with the records of the last hour), or "none", which raises an error.
+    `isolation_level` and the deserializers are as for `Reader`.
 
     Offsets are committed by `commit()`, and with `enable_auto_commit` in the background. Connects to no broker before
     `start()`. Raises ConfigError and InvalidTopicError.
@@ -79,7 +80,7 @@ class Member(StateCalls, ForeignCallHints):
         topics: str | Iterable[str] | re.Pattern[str],
         group_id: str | None = None,
         assignors: AssignorName | Sequence[AssignorOption] | None = None,
-        auto_offset_reset: Literal["latest", "earliest", "none"] | None = None,
+        auto_offset_reset: str | None = None,
         on_assigned: Callable[[Iterable[TopicPartition]], object] | None = None,
         on_revoked: Callable[[Iterable[TopicPartition]], object] | None = None,
         on_lost: Callable[[Iterable[TopicPartition]], object] | None = None,

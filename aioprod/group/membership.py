@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
+from uuid import UUID
 
 from aioprod.cluster.model import PartitionInfo
 from aioprod.errors import AioprodError
@@ -26,6 +27,7 @@ __all__ = [
     "LeftGroup",
     "Membership",
     "NotJoined",
+    "ReadingMember",
     "Revoke",
     "SendRequest",
     "Step",
@@ -42,6 +44,24 @@ class NotJoined(GroupMetadata):
     __slots__ = ()
 
     is_joined = False
+
+
+class ReadingMember(GroupMetadata):
+    """The metadata of a member, with the ids of the topics that it reads."""
+
+    _topic_ids: Mapping[TopicPartition, UUID]
+
+    @classmethod
+    def of(cls, metadata: GroupMetadata, topic_ids: Mapping[TopicPartition, UUID]) -> Self:
+        """This metadata, with these ids."""
+        made = cls(*metadata)
+        made._topic_ids = topic_ids
+        return made
+
+    @property
+    def topic_ids(self) -> Mapping[TopicPartition, UUID]:
+        """Of the partitions that it owns, where they are known."""
+        return self._topic_ids
 
 
 @dataclass(frozen=True, slots=True)

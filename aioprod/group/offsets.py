@@ -20,17 +20,15 @@ from aioprod.errors import (
     RequestTimedOutError,
 )
 from aioprod.group.errors import static_membership_error
+from aioprod.group.offset_reset import OffsetReset
 from aioprod.messages import OffsetCommitRequest, OffsetCommitResponse
 from aioprod.messages.negotiation import ByVersion
 from aioprod.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from aioprod.wire.schema import ZERO_UUID
 
-__all__ = ["RESET_TIMES", "commit_offsets", "start_offsets"]
+__all__ = ["commit_offsets", "start_offsets"]
 
-RESET_TIMES: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
-"""A value of `auto.offset.reset` -> the time whose offset is looked up; None: an error is raised."""
 _FIRST_WITH_IDS: Final = 10
 _FIRST_STATIC: Final = 7
 _UNCLEAR: Final = (None, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -58,36 +56,27 @@ _HINTS: Final[Mapping[ErrorCode | int, str]] = {
 
 
 async def start_offsets(
-    coordinator: Coordinator, partitions: Iterable[TopicPartition], deadline: float, *, auto_offset_reset: str
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The start offsets: the committed offsets with their metadata, else EARLIEST or LATEST.
+    coordinator: Coordinator, partitions: Iterable[TopicPartition], deadline: float, reset: OffsetReset
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """The committed offsets with their metadata, None where `reset` says where to start.
 
     Waits for transactions that may still change them (KIP-447), until `deadline` (monotonic seconds); brokers before
     2.5 don't support that, and our producers don't commit the offsets of a member there. Raises BrokerError
-    (OFFSET_OUT_OF_RANGE) for "none" if nothing was committed, RequestTimedOutError, AuthorizationError and what else
-    `stable_offsets` raises.
+    (OFFSET_OUT_OF_RANGE) if nothing was committed and that is an error, RequestTimedOutError, AuthorizationError and
+    what else `stable_offsets` raises.
     """
     requested = tuple(partitions)
-    time = RESET_TIMES[auto_offset_reset]
     if not requested:
         return {}
     committed = await stable_offsets(coordinator, requested, deadline, may_be_old=True)
-    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-    missing: list[TopicPartition] = []
-    for tp, found in committed.items():
-        if found is not None:
-            offsets[tp] = found
-        elif time is not None:
-            offsets[tp] = OffsetAndMetadata(time)
-        else:
-            missing.append(tp)
-    if missing:
+    missing = [tp for tp, found in committed.items() if found is None]
+    if missing and reset.is_error:
         raise BrokerError(
             f"Group {coordinator.key!r} has committed nothing for {named(missing)}, and auto.offset.reset is none.",
             code=ErrorCode.OFFSET_OUT_OF_RANGE,
             hint="Commit the offset to start at, or set auto_offset_reset to earliest or latest.",
         )
-    return offsets
+    return committed
 
 
 async def commit_offsets(

@@ -22,6 +22,7 @@ from aioprod.group.member_log import MemberLog
 from aioprod.group.membership import Membership
 from aioprod.group.meters import MemberMetrics
 from aioprod.group.milestones import Milestones
+from aioprod.group.offset_reset import OffsetReset
 from aioprod.group.pattern_subscription import PatternSubscription
 from aioprod.group.poll_gate import PollGate
 from aioprod.group.poll_timer import PollTimer
@@ -71,7 +72,7 @@ class Parts:
         coordinator = Coordinator(session.client, "group", group_id)
         self.membership = _membership(subscription, config, session)
         self._milestones = Milestones(log, config, metrics)
-        rebalances, reset = RebalanceLog(log, session.clock), config.auto_offset_reset
+        rebalances, reset = RebalanceLog(log, session.clock), OffsetReset(config.auto_offset_reset)
         self.assignment = AssignmentState(fetcher, coordinator, session, callbacks, reset, metrics, rebalances)
         self.explainer = Explainer(
             self.membership,

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from aioprod.group.health import MemberHealth
-from aioprod.group.membership import NotJoined
+from aioprod.group.membership import NotJoined, ReadingMember
 from aioprod.group.partition_calls import PartitionCalls
 from aioprod.net.settings import client_id_of
 from aioprod.types import GroupMetadata
@@ -96,11 +96,16 @@ class StateCalls(PartitionCalls):
         """The current group id, generation and member id, for `producer.send_offsets_to_transaction`.
 
         Take it after the records that are processed, and before the next poll: when the partitions are assigned to
-        another member after that, the coordinator fences this one (KIP-447). The producer raises UsageError for a
-        member that has not joined.
+        another member after that, the coordinator fences this one (KIP-447). It also has the ids of the topics that
+        are read: a topic that is created later under the name of one gets none of its offsets (KIP-1319, from 4.4 on).
+        The producer raises UsageError for a member that has not joined.
         """
-        known = GroupMetadata(self.group_id) if self._parts is None else self._parts.membership.metadata
-        return known if known.generation_id >= 0 else NotJoined(*known)
+        if self._parts is None:
+            return NotJoined(self.group_id)
+        known, assignment = self._parts.membership.metadata, self._parts.assignment
+        if known.generation_id < 0:
+            return NotJoined(*known)
+        return ReadingMember.of(known, assignment.topic_ids(assignment.partitions))
 
 
 def _age_s(at: float | None, now: float) -> float | None:

@@ -1,8 +1,9 @@
 """ApiVersions (key 18): which versions of which requests a broker speaks; the first request on a connection.
 
 Versions: 3 flexible, names the client (KIP-511) and has the cluster's features (KIP-584); 4 a feature's first level
-may be 0. A broker that does not know the version answers error 35 in the form of version 0, so the response's header
-is never flexible.
+may be 0; 5 says which broker of which cluster is expected, and another one answers REBOOTSTRAP_REQUIRED (KIP-1242). A
+broker that does not know the version answers error 35 in the form of version 0, so the response's header is never
+flexible.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class ApiVersionsResponse(Response):
 
     API_KEY = 18
     NAME = "ApiVersions"
-    VERSIONS = (0, 4)
+    VERSIONS = (0, 5)
     FLEXIBLE = 3
     FLEXIBLE_HEADER = False
 
@@ -61,13 +62,18 @@ class ApiVersionsResponse(Response):
 
 
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
-    r"""Name and version of the client must match `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`."""
+    r"""Name and version of the client must match `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`.
+
+    `cluster_id` and `node_id` are set both or neither (-1).
+    """
 
     API_KEY = 18
     NAME = "ApiVersions"
-    VERSIONS = (0, 4)
+    VERSIONS = (0, 5)
     FLEXIBLE = 3
     RESPONSE = ApiVersionsResponse
 
     client_software_name: str = wire(STRING, "3+", ignorable=True)
     client_software_version: str = wire(STRING, "3+", ignorable=True)
+    cluster_id: str | None = wire(STRING, "5+", nullable="5+", default=None, ignorable=True)
+    node_id: int = wire(INT32, "5+", default=-1, ignorable=True)

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from aioprod.errors import ErrorCode, UnsupportedVersionError
+from aioprod.errors import BrokerError, ErrorCode, UnsupportedVersionError
 from aioprod.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from aioprod.wire.buffer import Buffer, Reader
 from aioprod.wire.codec import decode
 from aioprod.wire.schema import AnyRequest, Request, Response
 
-__all__ = ["ApiVersions", "ByVersion", "decode_api_versions", "retry_version"]
+__all__ = [
+    "FIRST_WITH_IDENTITY",
+    "ApiVersions",
+    "ByVersion",
+    "decode_api_versions",
+    "first_version",
+    "rejection",
+    "retry_version",
+]
+
+FIRST_WITH_IDENTITY: Final = 5
+"""The ApiVersions version that says which broker of which cluster is expected (KIP-1242)."""
 
 ResponseT_co = TypeVar("ResponseT_co", bound=Response, covariant=True)
 
@@ -122,6 +133,11 @@ def _ours(request: type[AnyRequest]) -> tuple[int, int]:
     return first, last if request.STABLE_MAX is None else request.STABLE_MAX
 
 
+def first_version(request: ApiVersionsRequest) -> int:
+    """The ApiVersions version to try first: a newer one than is needed costs a second request with older brokers."""
+    return FIRST_WITH_IDENTITY - 1 if request.cluster_id is None else FIRST_WITH_IDENTITY
+
+
 def decode_api_versions(version: int, body: Buffer) -> ApiVersionsResponse:
     """The answer to an ApiVersions request of `version`; a broker that lacks the version answers in that of 0.
 
@@ -135,3 +151,15 @@ def retry_version(response: ApiVersionsResponse) -> int:
     """The ApiVersions version to use after UNSUPPORTED_VERSION: the broker's last one if it says so, else 0."""
     offered = ApiVersions.from_response(response)
     return offered.pick(ApiVersionsRequest) if offered.supports(ApiVersionsRequest) else 0
+
+
+def rejection(peer: str, request: ApiVersionsRequest, version: int, code: ErrorCode | int) -> BrokerError:
+    """The error for a broker that rejects an ApiVersions request of this version."""
+    if code == ErrorCode.REBOOTSTRAP_REQUIRED:
+        return BrokerError(
+            f"{peer} is not broker {request.node_id} of cluster {request.cluster_id!r}: the address leads to another "
+            "broker, or to another cluster.",
+            code=code,
+            hint="Check where names, forwarded ports and load balancers lead. The client looks the address up again.",
+        )
+    return BrokerError(f"{peer} answered ApiVersions v{version} with {ErrorCode.name_of(code)}.", code=code)

@@ -1,12 +1,15 @@
 """TxnOffsetCommit (key 28): commit a group's offsets as part of a transaction.
 
 Versions: 2 leader epochs; 3 flexible, and the group's generation and member fence off zombies (KIP-447); 5 adds the
-offsets to the transaction by itself (KIP-890), so brokers with transaction.version below 2 get 4 at most.
+offsets to the transaction by itself (KIP-890), so brokers with transaction.version below 2 get 4 at most; 6 topic ids
+in place of names (KIP-1319).
 """
 
 from __future__ import annotations
 
-from aioprod.wire.schema import INT16, INT32, INT64, STRING, Request, Response, Struct, array, wire
+import uuid
+
+from aioprod.wire.schema import INT16, INT32, INT64, STRING, UUID, Request, Response, Struct, array, wire
 
 __all__ = [
     "TxnOffsetCommitRequest",
@@ -28,7 +31,8 @@ class TxnOffsetCommitResponsePartition(Struct):
 class TxnOffsetCommitResponseTopic(Struct):
     """The results for one topic."""
 
-    name: str = wire(STRING)
+    name: str = wire(STRING, "0-5", ignorable=True)
+    topic_id: uuid.UUID = wire(UUID, "6+", ignorable=True)
     partitions: tuple[TxnOffsetCommitResponsePartition, ...] = wire(array(TxnOffsetCommitResponsePartition))
 
 
@@ -37,7 +41,7 @@ class TxnOffsetCommitResponse(Response):
 
     API_KEY = 28
     NAME = "TxnOffsetCommit"
-    VERSIONS = (0, 5)
+    VERSIONS = (0, 6)
     FLEXIBLE = 3
 
     throttle_time_ms: int = wire(INT32)
@@ -54,9 +58,10 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    """Offsets of one topic."""
+    """Offsets of one topic, which is named up to version 5 and known by its id from 6 on."""
 
-    name: str = wire(STRING)
+    name: str = wire(STRING, "0-5", ignorable=True)
+    topic_id: uuid.UUID = wire(UUID, "6+", ignorable=True)
     partitions: tuple[TxnOffsetCommitRequestPartition, ...] = wire(array(TxnOffsetCommitRequestPartition))
 
 
@@ -65,7 +70,7 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
 
     API_KEY = 28
     NAME = "TxnOffsetCommit"
-    VERSIONS = (0, 5)
+    VERSIONS = (0, 6)
     FLEXIBLE = 3
     RESPONSE = TxnOffsetCommitResponse
 

@@ -27,7 +27,8 @@ from aioprod.errors import (
     UnsupportedVersionError,
     UsageError,
 )
-from aioprod.messages.negotiation import ApiVersions, ByVersion
+from aioprod.messages import ApiVersionsRequest
+from aioprod.messages.negotiation import FIRST_WITH_IDENTITY, ApiVersions, ByVersion
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
 from aioprod.net.events import ClientListener
@@ -94,6 +95,7 @@ class Client(ClientListener):
             wake_at=self.wake_at,
             events=self,
             owner=listener,
+            identity=self._identity,
             tls=tls,
             logins=logins,
         )
@@ -371,6 +373,14 @@ class Client(ClientListener):
     def speaks(self, request: type[AnyRequest], *, at_least: int = 0) -> bool:
         """Whether the newest ApiVersions response has a version of `request` that is not below `at_least`."""
         return self._features.supports(request, at_least=at_least)
+
+    def _identity(self, node_id: int) -> tuple[str, int] | None:
+        """What a broker has to be, where it can say whether it is: bootstrap servers and brokers before 4.4 can't."""
+        cluster_id, settings = self.metadata.cluster_id, self.settings
+        checks = settings.checks_cluster and settings.rebootstrap and node_id >= 0
+        if not checks or cluster_id is None or not self.speaks(ApiVersionsRequest, at_least=FIRST_WITH_IDENTITY):
+            return None
+        return cluster_id, node_id
 
     def _check_usable(self) -> None:
         if self._closed:

@@ -55,6 +55,7 @@ class ClientContext:
         "authentications",
         "clock",
         "events",
+        "identity",
         "logins",
         "loop",
         "owner",
@@ -77,6 +78,7 @@ class ClientContext:
         wake_at: Callable[[float], None],
         events: ClientListener,
         owner: ClientListener,
+        identity: Callable[[int], tuple[str, int] | None] = lambda node_id: None,
         tls: TlsContexts | None = None,
         logins: Logins | None = None,
     ) -> None:
@@ -91,6 +93,8 @@ class ClientContext:
         """The client itself, which reports on to `owner`."""
         self.owner = owner
         """What uses the client, such as a producer or a reader."""
+        self.identity = identity
+        """Returns the ids that a connection to a node names, of cluster and broker; None: it names none."""
         self.tls = tls
         self.logins = logins
         self.authentications = Authentications()

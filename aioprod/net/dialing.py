@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from aioprod.cluster import Node
 from aioprod.errors import BrokerConnectionError
+from aioprod.messages import ApiVersionsRequest
 from aioprod.net.addresses import text_of
 from aioprod.net.buffered import BufferedConnection
 from aioprod.net.connection import BrokerConnection
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from aioprod.net.events import ConnectionOwner
     from aioprod.net.protocol.login import Login
 
-__all__ = ["Target", "dial"]
+__all__ = ["Target", "dial", "hello"]
 
 
 class Target(Protocol):
@@ -36,6 +37,17 @@ class Target(Protocol):
     @property
     def peer(self) -> str:
         """The broker, as messages name it."""
+
+
+def hello(identity: tuple[str, int] | None = None) -> ApiVersionsRequest:
+    """An ApiVersions request in our name; `identity` is the id of the cluster and the node id that are expected."""
+    cluster_id, node_id = identity or (None, -1)
+    return ApiVersionsRequest(
+        client_software_name=SOFTWARE_NAME,
+        client_software_version=software_version(),
+        cluster_id=cluster_id,
+        node_id=node_id,
+    )
 
 
 async def dial(
@@ -63,8 +75,7 @@ async def dial(
         state = Connection(
             target.peer,
             client_id=settings.client_id,
-            software_name=SOFTWARE_NAME,
-            software_version=software_version(),
+            hello=hello(context.identity(target.node.id)),
             request_timeout_s=settings.request_timeout_s,
             frame_size_max=settings.frame_size_max,
             protocol=settings.protocol,

@@ -7,12 +7,10 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from aioprod.errors import AioprodError, BrokerConnectionError
-from aioprod.messages import ApiVersionsRequest
 from aioprod.net.connection import BrokerConnection
 from aioprod.net.context import ClientContext
-from aioprod.net.dialing import dial
+from aioprod.net.dialing import dial, hello
 from aioprod.net.events import ConnectionOwner
-from aioprod.net.settings import SOFTWARE_NAME, software_version
 
 if TYPE_CHECKING:
     from aioprod.net.link import BrokerLink
@@ -87,11 +85,10 @@ class Handover(ConnectionOwner):
 
     async def _drained(self) -> None:
         """Wait until the broker has processed every request, also those with acks=0: it answers in order."""
-        barrier = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=software_version())
         # The requests before it may take long: JoinGroup waits for all members.
         left_s = max(0.0, self._old.waits_until - self._context.clock())
         try:
-            await self._old.request(barrier, timeout_s=left_s + self._context.settings.request_timeout_s)
+            await self._old.request(hello(), timeout_s=left_s + self._context.settings.request_timeout_s)
         except AioprodError:
             # The connection was lost, which the link handles.
             return

@@ -20,7 +20,9 @@ from aioprod.errors import (
     AioprodError,
     AuthenticationError,
     BrokerConnectionError,
+    BrokerError,
     ConfigError,
+    ErrorCode,
     ProtocolError,
     TlsError,
 )
@@ -126,6 +128,12 @@ class BrokerLink(ConnectionOwner):
             self._wanted = True
             self._context.wake_at(self._connect_if_due(now))
         return False
+
+    @property
+    def leads_elsewhere(self) -> bool:
+        """Whether another broker, or one of another cluster, is at this address, by the last attempt (KIP-1242)."""
+        error = self.last_error
+        return isinstance(error, BrokerError) and error.code == ErrorCode.REBOOTSTRAP_REQUIRED
 
     @property
     def permanent_error(self) -> AioprodError | None:
@@ -307,7 +315,9 @@ class BrokerLink(ConnectionOwner):
             self._failed(error)
 
     def _failed(self, error: AioprodError) -> None:
-        self.last_error = error
+        was_elsewhere, self.last_error = self.leads_elsewhere, error
+        if self.leads_elsewhere and not was_elsewhere:
+            _logger.warning("A connection was dropped: %s", error)
         # A listener with SASL answers ApiVersions first, so the link was ready and `attempts` was reset.
         self._mismatches = self._mismatches + 1 if _is_mismatch(error) else 0
         self.attempts = max(self.attempts, self._mismatches - 1)

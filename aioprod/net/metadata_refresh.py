@@ -135,13 +135,15 @@ class MetadataRefresh:
             self._avoid = link.node.id
 
     def _apply(self, answer: MetadataResponse, link: BrokerLink, version: int, serial: int) -> None:
-        now = self._context.clock()
+        now, before = self._context.clock(), self._metadata.cluster_id
         update = self._metadata.handle_response(answer, now, version=version, late=serial != self._serial)
         if update.error is not None:
             self._failed(link, update.error)
             return
         self.error = self._avoid = self._due_since = None
         self._warn_of(update.unusable)
+        if before not in (None, found := self._metadata.cluster_id):
+            _logger.warning("%s is of cluster %r, where %r was: the client continues with it", link.peer, found, before)
         self.update_links()
         self._report(update)
         self._context.wake_at(now)

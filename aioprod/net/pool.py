@@ -73,8 +73,8 @@ class LinkPool:
         return promoted
 
     def set_bootstrap(self, addresses: Iterable[Address]) -> None:
-        """Add links for the bootstrap servers, except for addresses of known brokers."""
-        known = {link.address for link in self if not link.is_bootstrap}
+        """Add links for the bootstrap servers, except for addresses of known brokers, which lead to these."""
+        known = {link.address for link in self if not link.is_bootstrap and not link.leads_elsewhere}
         for index, (host, port) in enumerate(addresses):
             if (host, port) in known:
                 continue

@@ -60,6 +60,9 @@ class ClientSettings(NamedTuple):
     """Return to the bootstrap servers when no known broker can be reached, or none has answered a metadata request for
     `rebootstrap_trigger_s` (KIP-899, KIP-1102)."""
     rebootstrap_trigger_s: float = 300.0
+    checks_cluster: bool = True
+    """Have brokers compare their ids with those that are expected, and return to the bootstrap servers when all differ
+    (KIP-1242)."""
     allow_auto_topic_creation: bool = True
     frame_size_max: int = FRAME_SIZE_MAX
     rack: str = ""
@@ -91,6 +94,7 @@ class ClientSettings(NamedTuple):
             "receive_buffer_bytes": config.receive_buffer_bytes,
             "canonical_names": config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only",
             "rebootstrap": config.metadata_recovery_strategy == "rebootstrap",
+            "checks_cluster": config.metadata_cluster_check_enable,
             "rebootstrap_trigger_s": config.metadata_recovery_rebootstrap_trigger_ms / 1000.0,
             "rack": config.client_rack,
         }

@@ -62,6 +62,10 @@ class Lookup(PendingPartition):
     """-1 where all records are older."""
     resets: int = 0
     """How many lookups in a row gave an offset that was then out of range."""
+    since: int | None = None
+    """A time to look up next, in ms; `timestamp` is LATEST then, for a partition in which all records are older."""
+    end: int | None = None
+    """What LATEST gave before."""
 
     @property
     def is_done(self) -> bool:

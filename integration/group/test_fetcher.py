@@ -20,6 +20,7 @@ from aioprod.calls.session import Session
 from aioprod.errors import BrokerError, ErrorCode
 from aioprod.group.config import MemberConfig
 from aioprod.group.fetcher import Fetcher
+from aioprod.group.offset_reset import OffsetReset
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.reader import Reader
 from aioprod.reader.fetching import answer_size_max
@@ -149,6 +150,22 @@ async def test_retention_and_ends(broker: KafkaCluster, make_topic: MakeTopic) -
                 assert failure.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+@pytest.mark.parametrize(("duration", "start"), [("PT1H", 2), ("P1D", 1), ("PT1S", 3)])
+async def test_it_begins_by_duration(broker: KafkaCluster, make_topic: MakeTopic, duration: str, start: int) -> None:
+    topic = await make_topic(broker)
+    async with Producer(broker.bootstrap_servers) as producer:
+        for index, age_s in enumerate((7 * 86_400, 7_200, 1_800)):
+            await producer.send(topic, b"%d" % index, timestamp=int((time.time() - age_s) * 1000))
+    async with running_fetcher(broker, reset=f"by_duration:{duration}") as (fetcher, _):
+        fetcher.add({TopicPartition(topic, 0): None})
+        waiting = asyncio.ensure_future(take(fetcher, 4 - start))
+        while not fetcher.starts:
+            await asyncio.sleep(0.01)
+        assert fetcher.starts == {TopicPartition(topic, 0): start}
+        await write(broker, topic, range(3, 4))
+        assert values(await waiting) == list(range(start, 4))
+
+
 @pytest.mark.timeout(180)
 async def test_a_topic_is_deleted_and_created_again(broker: KafkaCluster, make_topic: MakeTopic) -> None:
     topic, other = await make_topic(broker), await make_topic(broker)
@@ -200,15 +217,15 @@ async def test_where_a_group_begins_and_what_it_commits(broker: KafkaCluster, ma
     async with running_fetcher(broker) as (_, session):
         coordinator = Coordinator(session.client, "group", topic)
         deadline = session.clock() + 60.0
-        found = await start_offsets(coordinator, places, deadline, auto_offset_reset="latest")
-        assert found == dict.fromkeys(places, OffsetAndMetadata(LATEST))
+        found = await start_offsets(coordinator, places, deadline, OffsetReset("latest"))
+        assert found == dict.fromkeys(places)
         stranger = GroupMetadata(topic)
         await commit_offsets(coordinator, stranger, {places[1]: OffsetAndMetadata(7, "here")}, deadline)
         assert await group_offset(broker, topic, topic, 1) == 7
-        found = await start_offsets(coordinator, places, deadline, auto_offset_reset="earliest")
-        assert found == {places[0]: OffsetAndMetadata(EARLIEST), places[1]: OffsetAndMetadata(7, "here")}
+        found = await start_offsets(coordinator, places, deadline, OffsetReset("earliest"))
+        assert found == {places[0]: None, places[1]: OffsetAndMetadata(7, "here")}
         with pytest.raises(BrokerError, match=f"{topic}-0"):
-            await start_offsets(coordinator, places, deadline, auto_offset_reset="none")
+            await start_offsets(coordinator, places, deadline, OffsetReset("none"))
         for metadata in (GroupMetadata(topic, 3, "nobody"), GroupMetadata(topic, 3, "nobody", "static")):
             with pytest.raises(BrokerError) as refused:
                 await commit_offsets(coordinator, metadata, {places[0]: OffsetAndMetadata(1)}, deadline)

@@ -53,6 +53,8 @@ public final class Oracle {
                 return Tables.errors();
             case "partitions":
                 return Tables.partitions(ask);
+            case "durations":
+                return Tables.durations(ask);
             case "write_batches":
                 return Batches.write(ask.get("batches"));
             case "read_batches":

@@ -2,12 +2,13 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import java.io.IOException;
+import org.apache.kafka.clients.consumer.internals.AutoOffsetResetStrategy;
 import org.apache.kafka.clients.producer.internals.BuiltInPartitioner;
 import org.apache.kafka.common.errors.InvalidMetadataException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.protocol.Errors;
 
-/** What Kafka's classes know as plain tables and functions: error codes, and the partition of a key. */
+/** What Kafka's classes know as plain tables and functions: error codes, partitions of keys, values of a setting. */
 final class Tables {
     private Tables() {}
 
@@ -29,6 +30,20 @@ final class Tables {
         ArrayNode answer = JsonNodeFactory.instance.arrayNode();
         for (JsonNode key : ask.get("keys")) {
             answer.add(BuiltInPartitioner.partitionForKey(key.binaryValue(), ask.get("count").asInt()));
+        }
+        return answer;
+    }
+
+    /** The milliseconds of each of "durations" in auto.offset.reset=by_duration:..., null where it is not valid. */
+    static JsonNode durations(JsonNode ask) {
+        ArrayNode answer = JsonNodeFactory.instance.arrayNode();
+        for (JsonNode duration : ask.get("durations")) {
+            try {
+                String setting = "by_duration:" + duration.asText();
+                answer.add(AutoOffsetResetStrategy.fromString(setting).duration().get().toMillis());
+            } catch (IllegalArgumentException error) {
+                answer.addNull();
+            }
         }
         return answer;
     }

@@ -424,8 +424,11 @@ def fetcher_of(**options: Any) -> Fetcher:
     ("options", "complaint"),
     [
         ({"isolation_level": "committed"}, "must be one of read_uncommitted, read_committed, not 'committed'"),
-        ({"auto_offset_reset": "first"}, "must be one of latest, earliest, none, not 'first'"),
-        ({"auto_offset_reset": None}, "must be one of latest, earliest, none, not None"),
+        (
+            {"auto_offset_reset": "first"},
+            "must be one of latest, earliest, none, by_duration:PnDTnHnMn.nS, not 'first'",
+        ),
+        ({"auto_offset_reset": None}, "must be one of latest, earliest, none, by_duration:PnDTnHnMn.nS, not None"),
         ({"key_deserializer": 7}, "not a deserializer"),
     ],
 )

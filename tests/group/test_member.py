@@ -641,7 +641,10 @@ async def test_it_has_to_be_started() -> None:
         ({"assignors": ["rnage"]}, "names no assignor"),
         ({"assignors": ["range", "range"]}, "'range' is given twice"),
         ({"assignors": [object()]}, "is not an assignor"),
-        ({"auto_offset_reset": "soon"}, r"auto\.offset\.reset must be one of latest, earliest, none, not 'soon'"),
+        (
+            {"auto_offset_reset": "soon"},
+            r"auto\.offset\.reset must be one of latest, earliest, none, by_duration:PnDTnHnMn.nS, not 'soon'",
+        ),
         ({"isolation_level": "none"}, r"isolation\.level must be one of read_uncommitted, read_committed, not 'none'"),
         ({"heartbeat_interval_ms": 45_000}, r"not below session\.timeout\.ms=45000"),
         ({"group_protocol": "consumer", "session_timeout_ms": 1}, r"session\.timeout\.ms can't be set"),

@@ -18,9 +18,9 @@ from aioprod.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
+from aioprod.group.offset_reset import OffsetReset
 from aioprod.group.offsets import commit_offsets, start_offsets
 from aioprod.messages import FindCoordinatorRequest, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest
-from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.groups import Committed, FakeGroup
 from aioprod.types import GroupMetadata, OffsetAndMetadata, TopicPartition
@@ -58,9 +58,13 @@ def committed(brokers: FakeCluster) -> Mapping[TopicPartition, Committed]:
 # --- where to begin
 
 
-def offsets_of(starts: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, int]:
+LATEST_RESET = OffsetReset("latest")
+NO_RESET = OffsetReset("none")
+
+
+def offsets_of(starts: dict[TopicPartition, OffsetAndMetadata | None]) -> dict[TopicPartition, int | None]:
     """Without the metadata."""
-    return {tp: start.offset for tp, start in starts.items()}
+    return {tp: start and start.offset for tp, start in starts.items()}
 
 
 @pytest.mark.parametrize("versions", [(1, 5), (1, 7), (1, 9), (1, 10)])
@@ -68,19 +72,18 @@ async def test_it_begins_where_was_committed_last(versions: tuple[int, int]) -> 
     async with coordinated() as (brokers, session, coordinator):
         brokers[1].versions[OffsetFetchRequest] = versions
         brokers.state.groups[GROUP].offsets = {PLACES[0]: Committed(7), PLACES[2]: Committed(0)}
-        for reset, time in [("earliest", EARLIEST), ("latest", LATEST)]:
-            found = await start_offsets(coordinator, PLACES, in_time(session), auto_offset_reset=reset)
-            assert offsets_of(found) == {PLACES[0]: 7, PLACES[1]: time, PLACES[2]: 0}
-        found = await start_offsets(coordinator, [PLACES[0]], in_time(session), auto_offset_reset="none")
+        found = await start_offsets(coordinator, PLACES, in_time(session), LATEST_RESET)
+        assert offsets_of(found) == {PLACES[0]: 7, PLACES[1]: None, PLACES[2]: 0}
+        found = await start_offsets(coordinator, [PLACES[0]], in_time(session), NO_RESET)
         assert offsets_of(found) == {PLACES[0]: 7}
         with pytest.raises(BrokerError, match="has committed nothing for orders-1, and auto") as no:
-            await start_offsets(coordinator, PLACES, in_time(session), auto_offset_reset="none")
+            await start_offsets(coordinator, PLACES, in_time(session), NO_RESET)
         assert no.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 async def test_start_offsets_of_no_partitions_send_no_request() -> None:
     async with coordinated() as (brokers, session, coordinator):
-        assert await start_offsets(coordinator, [], in_time(session), auto_offset_reset="none") == {}
+        assert await start_offsets(coordinator, [], in_time(session), NO_RESET) == {}
         assert not brokers.seen_of(OffsetFetchRequest)
 
 
@@ -90,10 +93,8 @@ async def test_it_waits_for_a_transaction_with_an_offset() -> None:
         group = brokers.state.groups[GROUP]
         group.pending[7] = {PLACES[0]: Committed(5)}
         with pytest.raises(RequestTimedOutError, match="orders-0 was not stable in time"):
-            await start_offsets(coordinator, PLACES, in_time(session, 0.05), auto_offset_reset="latest")
-        pending = asyncio.ensure_future(
-            start_offsets(coordinator, PLACES[:1], in_time(session), auto_offset_reset="latest")
-        )
+            await start_offsets(coordinator, PLACES, in_time(session, 0.05), LATEST_RESET)
+        pending = asyncio.ensure_future(start_offsets(coordinator, PLACES[:1], in_time(session), LATEST_RESET))
         await asyncio.sleep(0.02)
         group.end_transaction(7, commits=True)
         assert offsets_of(await pending) == {PLACES[0]: 5}
@@ -111,7 +112,7 @@ async def test_a_group_whose_offsets_can_not_be_fetched(code: ErrorCode, kind: t
     async with coordinated() as (brokers, session, coordinator):
         brokers.fault(OffsetFetchRequest, error=code, partition=PLACES[0] if "TOPIC" in code.name else None)
         with pytest.raises(kind, match=code.name):
-            await start_offsets(coordinator, PLACES, in_time(session), auto_offset_reset="latest")
+            await start_offsets(coordinator, PLACES, in_time(session), LATEST_RESET)
 
 
 @pytest.mark.parametrize("partition", [None, PLACES[0]])
@@ -121,11 +122,11 @@ async def test_a_code_that_does_not_say_what_is_wrong_is_tried_again(partition: 
         brokers.state.groups[GROUP].offsets = {PLACES[0]: Committed(7)}
         code = ErrorCode.UNKNOWN_SERVER_ERROR
         brokers.fault(OffsetFetchRequest, error=code, partition=partition, times=2)
-        found = await start_offsets(coordinator, PLACES[:1], in_time(session), auto_offset_reset="latest")
+        found = await start_offsets(coordinator, PLACES[:1], in_time(session), LATEST_RESET)
         assert offsets_of(found) == {PLACES[0]: 7}
         brokers.fault(OffsetFetchRequest, error=code, partition=partition, times=None)
         with pytest.raises(RequestTimedOutError, match="its coordinator answered UNKNOWN_SERVER_ERROR"):
-            await start_offsets(coordinator, PLACES[:1], in_time(session, 0.05), auto_offset_reset="latest")
+            await start_offsets(coordinator, PLACES[:1], in_time(session, 0.05), LATEST_RESET)
 
 
 # --- committing

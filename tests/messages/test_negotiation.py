@@ -129,7 +129,7 @@ def test_a_broker_that_lacks_the_version_answers_in_that_of_0() -> None:
 
 
 @pytest.mark.parametrize(
-    "api_keys", [(), (ApiVersion(api_key=0),), (ApiVersion(api_key=18, min_version=5, max_version=6),)]
+    "api_keys", [(), (ApiVersion(api_key=0),), (ApiVersion(api_key=18, min_version=6, max_version=7),)]
 )
 def test_a_refusal_that_offers_nothing_leaves_version_0(api_keys: tuple[ApiVersion, ...]) -> None:
     assert retry_version(ApiVersionsResponse(error_code=35, api_keys=api_keys)) == 0

@@ -18,6 +18,7 @@ from aioprod.messages import (
     ProduceResponse,
 )
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.dialing import hello
 from aioprod.net.protocol.connection import Connection
 from aioprod.testing import FakeCluster
 from aioprod.wire.buffer import Buffer
@@ -213,7 +214,7 @@ async def test_a_transport_without_a_name_is_one_that_was_reset() -> None:
             pass
 
     loop, owner = asyncio.get_running_loop(), Owner()
-    state = Connection("Broker 1", client_id="t", software_name="a", software_version="0", request_timeout_s=1.0)
+    state = Connection("Broker 1", client_id="t", hello=hello(), request_timeout_s=1.0)
     connection = BrokerConnection(
         state, 1, ("h", 1), owner, loop, Clock(), owner.deadlines.append, owner.failures.append
     )

@@ -137,15 +137,15 @@ async def test_a_broker_that_moved_is_followed() -> None:
         assert link is not None
         link.ensure(client._clock())
         await listener.seen("ready", 2)
-        async with FakeCluster(1) as elsewhere:
-            moved_to(brokers, 2, elsewhere[1].address)
+        async with FakeCluster(2) as elsewhere:
+            moved_to(brokers, 2, elsewhere[2].address)
             client.metadata.request_update(client._clock())
             client.wake()
             await listener.seen("lost", 2)
             assert not link.ensure(client._clock())
             await listener.seen("ready", 2, times=2)
             assert link is client.link(2)
-            assert elsewhere[1].connections == 1
+            assert elsewhere[2].connections == 1
 
 
 async def test_the_bootstrap_servers_get_the_request_when_no_known_broker_is_left() -> None:

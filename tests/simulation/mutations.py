@@ -243,7 +243,7 @@ _ALL = (
     Mutation(
         "a letter's offset is not in its transaction",
         "aioprod.group.work.letter_sender",
-        "            await letters.producer.send_offsets_to_transaction(transaction.offsets, metadata)\n",
+        "            await letters.producer.send_offsets_to_transaction(transaction.offsets, reading)\n",
         "",
     ),
     Mutation(

@@ -10,6 +10,7 @@ from typing import Any
 from aioprod.errors import AioprodError
 from aioprod.messages import MetadataRequest
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.dialing import hello
 from aioprod.net.events import ConnectionOwner
 from aioprod.net.happy_eyeballs import open_connection
 from aioprod.net.protocol.connection import Connection
@@ -63,9 +64,7 @@ class Owner(ConnectionOwner):
 
 async def connect(address: tuple[str, int], clock: Clock, owner: Owner) -> BrokerConnection:
     loop = asyncio.get_running_loop()
-    state = Connection(
-        "Broker 1", client_id="test", software_name="aioprod", software_version="0", request_timeout_s=30.0
-    )
+    state = Connection("Broker 1", client_id="test", hello=hello(), request_timeout_s=30.0)
 
     def make() -> BrokerConnection:
         return BrokerConnection(state, 1, address, owner, loop, clock, owner.deadlines.append, owner.failures.append)

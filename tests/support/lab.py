@@ -151,7 +151,7 @@ class Lab(LogLab):
             producer_epoch=producer[1],
             generation_id_or_member_epoch=generation,
             member_id=member,
-            topics=(TxnOffsetCommitRequestTopic(name=topic.name, partitions=(row,)),),
+            topics=(TxnOffsetCommitRequestTopic(name=topic.name, topic_id=topic.id, partitions=(row,)),),
         )
         answer = await self.request(request, version or (5 if self.level == 2 else 4))
         return ErrorCode.of(answer.topics[0].partitions[0].error_code)

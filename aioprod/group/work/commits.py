@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
+from uuid import UUID
 
 from aioprod._words import counted
 from aioprod.calls.session import Session
@@ -32,9 +33,13 @@ class NoRoomYetError(AioprodError):
 class LetterTransaction:
     """The transaction that finishes a record by its letter."""
 
-    def __init__(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def __init__(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], topic_ids: Mapping[TopicPartition, UUID]
+    ) -> None:
         self.offsets = offsets
         """What it has to commit."""
+        self.topic_ids = topic_ids
+        """Of the topics that were read."""
         self._is_complete = False
 
     def complete(self) -> None:
@@ -167,7 +172,8 @@ class WorkCommits:
                 raise _after_unknown(job)
             async with self._one_commit:
                 await self._repeat_cut_off(job)
-                transaction = LetterTransaction(self._finishing(job))
+                offsets = self._finishing(job)
+                transaction = LetterTransaction(offsets, self._assignment.topic_ids(offsets))
                 self._in_transaction = job.progress
             try:
                 yield transaction

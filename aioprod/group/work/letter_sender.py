@@ -17,7 +17,7 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.group.member_log import MemberLog, place_fields
-from aioprod.group.membership import Membership
+from aioprod.group.membership import Membership, ReadingMember
 from aioprod.group.work.commits import MarksTooLongError, NoRoomYetError, WorkCommits
 from aioprod.group.work.dead_letters import DeadLetters
 from aioprod.group.work.queues import Job
@@ -102,7 +102,8 @@ class LetterSender:
             if metadata.generation_id < 0:
                 # Brokers would take it for a commit with the group's name alone, and not fence this member.
                 raise AioprodError(f"This consumer is not a member of group {self._group_id!r} now.")
-            await letters.producer.send_offsets_to_transaction(transaction.offsets, metadata)
+            reading = ReadingMember.of(metadata, transaction.topic_ids)
+            await letters.producer.send_offsets_to_transaction(transaction.offsets, reading)
             transaction.complete()
 
 

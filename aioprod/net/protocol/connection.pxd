@@ -23,7 +23,7 @@ cdef class Connection:
     cdef public double last_used
     cdef readonly double newest_deadline, logged_in_at
     cdef bytes _header_end, _flexible_end
-    cdef tuple _software
+    cdef object _hello
     cdef double _timeout_s
     cdef readonly FrameSplitter splitter
     cdef list _frames

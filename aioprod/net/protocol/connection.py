@@ -25,9 +25,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aioprod._error_codes import ErrorCode
-from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ProtocolError, RequestTimedOutError
+from aioprod.errors import AioprodError, BrokerConnectionError, ProtocolError, RequestTimedOutError
 from aioprod.messages import ApiVersionsRequest
-from aioprod.messages.negotiation import ApiVersions, decode_api_versions, retry_version
+from aioprod.messages.negotiation import ApiVersions, decode_api_versions, first_version, rejection, retry_version
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode, encode
 from aioprod.wire.frame import FRAME_SIZE_MAX, FrameSplitter, decode_response_header, header_end, request_head
@@ -135,9 +135,9 @@ class Connection:
         "_frame_size_max",
         "_frames",
         "_header_end",
+        "_hello",
         "_now",
         "_output",
-        "_software",
         "_timeout_s",
         "error",
         "exchanges",
@@ -158,8 +158,7 @@ class Connection:
         peer: str,
         *,
         client_id: str | None,
-        software_name: str,
-        software_version: str,
+        hello: ApiVersionsRequest,
         request_timeout_s: float,
         frame_size_max: int = FRAME_SIZE_MAX,
         protocol: str = "PLAINTEXT",
@@ -186,7 +185,8 @@ class Connection:
         """The deadline of the last request, in monotonic seconds."""
         self._header_end = header_end(client_id, False)
         self._flexible_end = header_end(client_id, True)
-        self._software = (software_name, software_version)
+        self._hello = hello
+        """The first request; with the ids of cluster and broker where the broker is to compare them (KIP-1242)."""
         self._timeout_s = request_timeout_s
         self._frame_size_max = frame_size_max
         self.splitter = FrameSplitter(min(frame_size_max, START_FRAME_MAX))
@@ -201,20 +201,14 @@ class Connection:
     # --- start-up
 
     def open(self, now: float) -> None:
-        """The socket is connected: request the broker's versions, by the newest version of ApiVersions."""
+        """The socket is connected: request the broker's versions."""
         self.phase = Phase.NEGOTIATING
-        self._request_versions(ApiVersionsRequest.VERSIONS[1], now)
+        self._send(self._hello, first_version(self._hello), now)
 
     def take_output(self) -> bytes:
         """What has to be written for the start-up and for log-ins, empty if nothing."""
         output, self._output = self._output, b""
         return output
-
-    def _request_versions(self, version: int, now: float) -> None:
-        name, software_version = self._software
-        self._send(
-            ApiVersionsRequest(client_software_name=name, client_software_version=software_version), version, now
-        )
 
     def _send(self, message: AnyRequest, version: int, now: float) -> None:
         """A request of our own: its answer is read here."""
@@ -231,17 +225,16 @@ class Connection:
         except ProtocolError as fault:
             if exchange.version > 0 and body[:2] == _UNSUPPORTED_VERSION:
                 # librdkafka's mock broker, for one, lists its versions in a form that no version has.
-                self._request_versions(0, now)
+                self._send(self._hello, 0, now)
                 return
             raise self.fault(fault.message) from fault
         code = ErrorCode.of(answer.error_code)
         if code == ErrorCode.UNSUPPORTED_VERSION and exchange.version > 0:
             # Some brokers list a version that they have just rejected: a lower one each time ends the retries.
-            self._request_versions(min(retry_version(answer), exchange.version - 1), now)
+            self._send(self._hello, min(retry_version(answer), exchange.version - 1), now)
             return
         if code != ErrorCode.NONE:
-            text = f"{self.peer} answered ApiVersions v{exchange.version} with {ErrorCode.name_of(code)}."
-            raise BrokerError(text, code=code)
+            raise rejection(self.peer, self._hello, exchange.version, code)
         self.versions = ApiVersions.from_response(answer)
         self.throttle(exchange.kind, exchange.version, answer.throttle_time_ms, now)
         if self.login is None:

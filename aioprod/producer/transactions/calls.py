@@ -165,11 +165,15 @@ def _group(given: object) -> GroupMetadata:
     """Check and normalize the group of a caller; raises UsageError."""
     if isinstance(given, str):
         given = GroupMetadata(given)
-    group = GroupMetadata(
-        getattr(given, "group_id", None) or "",
-        getattr(given, "generation_id", -1),
-        getattr(given, "member_id", ""),
-        getattr(given, "group_instance_id", None),
+    group = (
+        given
+        if isinstance(given, GroupMetadata)
+        else GroupMetadata(
+            getattr(given, "group_id", None) or "",
+            getattr(given, "generation_id", -1),
+            getattr(given, "member_id", ""),
+            getattr(given, "group_instance_id", None),
+        )
     )
     is_right = (
         isinstance(group.group_id, str)

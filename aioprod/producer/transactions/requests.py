@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from aioprod._authorization_errors import Right, authorization_error
 from aioprod._error_codes import ErrorCode
@@ -19,7 +19,6 @@ from aioprod.errors import (
     Operation,
     ProducerFencedError,
     RequestTimedOutError,
-    UnsupportedVersionError,
 )
 from aioprod.messages import (
     AddOffsetsToTxnRequest,
@@ -31,16 +30,15 @@ from aioprod.messages import (
     InitProducerIdResponse,
     ProduceRequest,
     TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
 )
 from aioprod.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
 from aioprod.messages.init_producer_id import check_identity
 from aioprod.messages.negotiation import ByVersion
-from aioprod.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from aioprod.net.client import Client
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.producer.batching.produce import FIRST_THAT_JOINS
 from aioprod.producer.transactions.codes import FATAL_FOR_RECORDS, Meaning, Step, meaning_of
+from aioprod.producer.transactions.offset_commit import FIRST_THAT_ADDS, OffsetCommit, Offsets
 from aioprod.types import GroupMetadata, TopicPartition
 from aioprod.wire.schema import AnyRequest, Request, Response
 
@@ -48,20 +46,20 @@ __all__ = ["CoordinatorRequests", "Offsets", "ProducerIdentity", "Rejected", "tr
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
-_CLIENTS_MAX: Final = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4}
+_CLIENTS_MAX: Final = {AddPartitionsToTxnRequest: 3, EndTxnRequest: 4}
 """The last versions below transaction.version 2: what comes after adds by itself, or raises the epoch (KIP-890)."""
 _FIRST_IMPLICIT_REQUESTS: Final[Mapping[type[AnyRequest], int]] = {
     ProduceRequest: FIRST_THAT_JOINS,
-    TxnOffsetCommitRequest: 5,
+    TxnOffsetCommitRequest: FIRST_THAT_ADDS,
     EndTxnRequest: 5,
 }
 """What transaction.version 2 is made of."""
 _FIRST_WITH_EPOCH: Final = 3
 """The InitProducerId version that raises the epoch of a living producer (KIP-360)."""
-_FIRST_WITH_MEMBER: Final = 3
-"""The TxnOffsetCommit version with the member's generation, by which brokers fence a replaced member (KIP-447)."""
 _COMPLETION_BACKOFF: Final = Backoff(initial_s=0.02, max_s=0.1)
 """How long to wait for the transaction before to be completed, which takes some milliseconds."""
+_UNKNOWN_ID_TRIES: Final = 5
+"""Tries with an unknown topic id, in about two seconds: brokers learn a new one; that of a deleted topic is gone."""
 _JOINING_S: Final = 0.02
 _JOINING_DOUBLINGS_MAX: Final = 3
 """How long a first batch waits that could not be added to the transaction."""
@@ -76,10 +74,6 @@ class ProducerIdentity:
 
     def __str__(self) -> str:
         return f"epoch {self.epoch} of producer id {self.producer_id}"
-
-
-Offsets: TypeAlias = Mapping[TopicPartition, int | tuple[int, str]]
-"""The next offset to read of each partition, and what else its group is to keep of it, up to 4 KB."""
 
 
 def transaction_version(client: Client) -> int:
@@ -232,51 +226,20 @@ class CoordinatorRequests:
     ) -> None:
         """Send the offsets of a group, to be committed with the transaction; `adds` the group by the same request.
 
-        Raises UnsupportedVersionError for a member of a group whose coordinator is older than 2.5: it could not fence a
-        replaced member.
+        Raises UnsupportedVersionError as `OffsetCommit.message` says.
         """
-        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for (topic, index), given in sorted(offsets.items()):
-            offset, metadata = (given, "") if isinstance(given, int) else given
-            row = TxnOffsetCommitRequestPartition(
-                partition_index=index, committed_offset=offset, committed_metadata=metadata
-            )
-            topics.setdefault(topic, []).append(row)
-
-        def build(version: int) -> TxnOffsetCommitRequest:
-            if version < _FIRST_WITH_MEMBER and group != GroupMetadata(group.group_id):
-                raise UnsupportedVersionError(
-                    f"The offsets of group {group.group_id!r} were not committed: its coordinator is older than 2.5 "
-                    "and does not check that the member still owns the partitions (KIP-447).",
-                    hint="Results could be committed twice. Use brokers from 2.5 on; or give the group's name alone, "
-                    "if each partition is always read under the same transactional.id, so that its next owner "
-                    "fences this one.",
-                )
-            return TxnOffsetCommitRequest(
-                transactional_id=self.transactional_id,
-                group_id=group.group_id,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.epoch,
-                generation_id_or_member_epoch=group.generation_id,
-                member_id=group.member_id,
-                group_instance_id=group.group_instance_id,
-                topics=tuple(
-                    TxnOffsetCommitRequestTopic(name=name, partitions=tuple(rows)) for name, rows in topics.items()
-                ),
-            )
-
         coordinator = self._groups.get(group.group_id)
         if coordinator is None:
             coordinator = self._groups[group.group_id] = Coordinator(self._client, "group", group.group_id)
-        at_most = None if adds else _CLIENTS_MAX[TxnOffsetCommitRequest]
-        message = ByVersion(TxnOffsetCommitRequest, build, at_most)
+        commit = OffsetCommit(offsets, group)
         await self._request(
             Step.COMMIT_OFFSETS,
-            message,
+            commit.message(self.transactional_id, identity.producer_id, identity.epoch, adds=adds),
             deadline,
             coordinator,
-            lambda answer: _worst(code for _, code in _committed(answer)),
-            lambda answer: [Right("READ", "group", group.group_id), *_denied("READ", _committed(answer))],
+            lambda answer: _worst(code for _, code in commit.codes(answer)),
+            lambda answer: [Right("READ", "group", group.group_id), *_denied("READ", commit.codes(answer))],
+            commit.why,
         )
 
     async def end(
@@ -324,6 +287,7 @@ class CoordinatorRequests:
         coordinator: Coordinator,
         code_of: Callable[[ResponseT], int],
         rights_of: Callable[[ResponseT], Iterable[Right]] = lambda _: (),
+        why_of: Callable[[ResponseT], str] = lambda _: "",
     ) -> ResponseT:
         attempt = 0
         last = ""
@@ -340,8 +304,10 @@ class CoordinatorRequests:
             meaning = meaning_of(step, code)
             if meaning is Meaning.DONE:
                 return answer
+            if code == ErrorCode.UNKNOWN_TOPIC_ID and attempt == _UNKNOWN_ID_TRIES:
+                meaning = Meaning.FAILED
             if meaning not in (Meaning.WAIT, Meaning.AGAIN):
-                error = self._error(step, code, meaning, rights_of(answer))
+                error = self._error(step, code, meaning, rights_of(answer), why_of(answer))
                 error.may_be_stored = _is_open(step, code)
                 raise Rejected(code, meaning, error)
             if meaning is Meaning.WAIT:
@@ -349,9 +315,11 @@ class CoordinatorRequests:
             last = _said(step, code)
             await asyncio.sleep(min(delay_s, max(0.0, deadline - self._client.now())))
 
-    def _error(self, step: Step, code: ErrorCode | int, meaning: Meaning, rights: Iterable[Right]) -> AioprodError:
+    def _error(
+        self, step: Step, code: ErrorCode | int, meaning: Meaning, rights: Iterable[Right], why: str
+    ) -> AioprodError:
         """The error to raise for a code."""
-        said = _said(step, code)
+        said = _said(step, code) + why
         if _is_open(step, code):
             said += "; it may be committed or not"
         if meaning is Meaning.FENCED:
@@ -427,11 +395,6 @@ def _added(answer: AddPartitionsToTxnResponse) -> list[tuple[str, int]]:
     """Topic and code of each partition."""
     topics = answer.results_by_topic_v3_and_below
     return [(topic.name, row.partition_error_code) for topic in topics for row in topic.results_by_partition]
-
-
-def _committed(answer: TxnOffsetCommitResponse) -> list[tuple[str, int]]:
-    """Topic and code of each partition."""
-    return [(topic.name, row.error_code) for topic in answer.topics for row in topic.partitions]
 
 
 def _denied(operation: Operation, codes: Iterable[tuple[str, int]]) -> list[Right]:

@@ -220,7 +220,7 @@ class FakeBroker:
         first, last = self.versions.get(type(message), (0, -1))
         is_spoken = first <= header.version <= last
         if isinstance(message, ApiVersionsRequest):
-            error = fault.error if is_spoken else ErrorCode.UNSUPPORTED_VERSION
+            error = (fault.error or self._identity_error(message)) if is_spoken else ErrorCode.UNSUPPORTED_VERSION
             return self._api_versions(error), header.version if is_spoken else 0
         if not is_spoken:
             if type(message) not in HANDLERS:
@@ -242,6 +242,16 @@ class FakeBroker:
         )
         answer = HANDLERS[type(message)](call, message)
         return await answer if isawaitable(answer) else answer, header.version
+
+    def _identity_error(self, message: ApiVersionsRequest) -> ErrorCode:
+        """What a client gets that expects another broker, or one of another cluster (KIP-1242)."""
+        given = (message.cluster_id, message.node_id)
+        if given == (None, -1):
+            return ErrorCode.NONE
+        if None in given or -1 in given:
+            return ErrorCode.INVALID_REQUEST
+        is_meant = given == (self._cluster.state.cluster_id, self.node_id)
+        return ErrorCode.NONE if is_meant else ErrorCode.REBOOTSTRAP_REQUIRED
 
     def _api_versions(self, error: ErrorCode) -> ApiVersionsResponse:
         rows = [

@@ -10,6 +10,7 @@ from typing import Any, cast
 from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ProtocolError
 from aioprod.messages import FetchRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest
 from aioprod.net.connection import BrokerConnection
+from aioprod.net.dialing import hello
 from aioprod.net.events import ConnectionOwner
 from aioprod.net.protocol.connection import Connection
 from aioprod.wire.frame import encode_response
@@ -105,8 +106,7 @@ def connection(data: bytes) -> None:
     state = Connection(
         "Broker 1",
         client_id="fuzz",
-        software_name="aioprod",
-        software_version="0",
+        hello=hello(),
         request_timeout_s=30.0,
         frame_size_max=FRAME_SIZE_MAX,
     )

@@ -19,6 +19,7 @@ from aioprod.messages import (
 from aioprod.messages.api_versions import ApiVersion
 from aioprod.messages.produce import PartitionProduceResponse, TopicProduceResponse
 from aioprod.messages.registry import REQUESTS
+from aioprod.net.dialing import hello
 from aioprod.net.protocol.connection import Connection, Phase
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.produce import FIRST_WITH_TOPIC_IDS, read_plain
@@ -94,8 +95,7 @@ def feed(parts: list[bytes], is_new: bool) -> Received:
     state = Connection(
         "Broker 1",
         client_id="fuzz",
-        software_name="aioprod",
-        software_version="0",
+        hello=hello(),
         request_timeout_s=30.0,
         frame_size_max=FRAME_SIZE_MAX,
     )

@@ -46,8 +46,7 @@ class Answers:
 def new_connection(**options: Any) -> Connection:
     settings: dict[str, Any] = {
         "client_id": "test",
-        "software_name": "aioprod",
-        "software_version": "0.1.0",
+        "hello": ApiVersionsRequest(client_software_name="aioprod", client_software_version="0.1.0"),
         "request_timeout_s": 30.0,
     }
     return Connection(PEER, **(settings | options))

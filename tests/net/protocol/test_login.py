@@ -19,6 +19,7 @@ from aioprod.messages.api_versions import ApiVersion
 from aioprod.messages.registry import decode_request
 from aioprod.messages.sasl_authenticate import SaslAuthenticateResponse
 from aioprod.messages.sasl_handshake import SaslHandshakeResponse
+from aioprod.net.dialing import hello
 from aioprod.net.protocol.connection import Connection, Phase
 from aioprod.net.protocol.login import Login
 from aioprod.net.protocol.sasl.mechanism import Steps
@@ -61,8 +62,7 @@ def negotiated(login: Login, protocol: str = "SASL_PLAINTEXT") -> Connection:
     connection = Connection(
         PEER,
         client_id="test",
-        software_name="aioprod",
-        software_version="1",
+        hello=hello(),
         request_timeout_s=30.0,
         protocol=protocol,
         login=login,

@@ -77,6 +77,28 @@ async def commit_by_the_id_of_a_deleted_topic(lab: Lab) -> None:
     assert await lab.committed(group, again) == (NONE, 9)
 
 
+@scenario_of_version_2
+async def commit_with_a_transaction_by_topic_id(lab: Lab) -> None:
+    """An id that no topic has, also that of a deleted topic whose name another one has by then, is an error."""
+    topic, group, (name, producer) = await lab.topic(), lab.new_name("group"), await lab.new_producer()
+    assert await lab.commit_in(name, producer, group, Topic(topic.name, uuid.uuid4()), 4, version=6) == (
+        ErrorCode.UNKNOWN_TOPIC_ID
+    )
+    assert await lab.commit_in(name, producer, group, topic, 5, version=6) == NONE
+    ended = await lab.end(name, producer, commits=True)
+    assert await lab.committed_at_last(group, topic) == 5
+    await lab.delete(topic)
+    again = await lab.topic(topic.name)
+    async with asyncio.timeout(PATIENCE_S):
+        # The coordinator learns of the two later than the broker that answers Metadata.
+        while await lab.committed(group, again) != (NONE, -1):
+            await asyncio.sleep(0.01)
+    assert await lab.commit_in(name, ended.producer, group, topic, 6, version=6) == ErrorCode.UNKNOWN_TOPIC_ID
+    assert await lab.commit_in(name, ended.producer, group, again, 7, version=6) == NONE
+    assert (await lab.end(name, ended.producer, commits=True)).error == NONE
+    assert await lab.committed_at_last(group, again) == 7
+
+
 @scenario
 async def limits(lab: Lab) -> None:
     """Unknown topics, and metadata that is too long."""

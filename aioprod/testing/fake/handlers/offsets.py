@@ -18,6 +18,7 @@ from aioprod.messages import (
 )
 from aioprod.messages.offset_commit import (
     OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
@@ -32,6 +33,7 @@ from aioprod.messages.offset_fetch import (
 )
 from aioprod.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
@@ -63,6 +65,9 @@ _ADDS_IMPLICITLY: Final = 5
 _ABORTABLE: Final = 4
 """Version of TxnOffsetCommit: the response may have TRANSACTION_ABORTABLE."""
 
+_TXN_COMMIT_BY_ID: Final = 6
+"""Version of TxnOffsetCommit: topics have ids in place of names (KIP-1319)."""
+
 _NOTHING: Final = Committed(-1)
 
 
@@ -90,11 +95,7 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
 
     topics = []
     for sent in request.topics:
-        topic = call.state.topics.find(sent.name, sent.topic_id, by_id=call.version >= _COMMIT_BY_ID)
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic is None and call.version >= _COMMIT_BY_ID:
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID
-        name = topic.name if topic else sent.name
+        name, unknown = _topic(call, sent, by_id=call.version >= _COMMIT_BY_ID)
         rows = [
             OffsetCommitResponsePartition(
                 partition_index=row.partition_index, error_code=_commit(call, name, row, error, unknown, store)
@@ -124,17 +125,26 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetC
     def store(tp: TopicPartition, committed: Committed) -> None:
         call.state.groups[group_id].commit_in_transaction(request.producer_id, tp, committed)
 
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = []
     for sent in request.topics:
+        name, unknown = _topic(call, sent, by_id=call.version >= _TXN_COMMIT_BY_ID)
         rows = [
             TxnOffsetCommitResponsePartition(
-                partition_index=row.partition_index, error_code=_commit(call, sent.name, row, error, unknown, store)
+                partition_index=row.partition_index, error_code=_commit(call, name, row, error, unknown, store)
             )
             for row in sent.partitions
         ]
-        topics.append(TxnOffsetCommitResponseTopic(name=sent.name, partitions=tuple(rows)))
+        topics.append(TxnOffsetCommitResponseTopic(name=sent.name, topic_id=sent.topic_id, partitions=tuple(rows)))
     return TxnOffsetCommitResponse(topics=tuple(topics))
+
+
+def _topic(
+    call: Call, sent: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic, *, by_id: bool
+) -> tuple[str, ErrorCode]:
+    """The name of a topic that a request has, and the error of its partitions if it does not exist."""
+    topic = call.state.topics.find(sent.name, sent.topic_id, by_id=by_id)
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if topic is None and by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return (topic.name if topic else sent.name), unknown
 
 
 def _add_or_verify(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
