@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -43,23 +44,38 @@ async def test_an_unreachable_cluster() -> None:
     assert error.message.endswith(".")
 
 
+async def check_another_cluster(
+    real: KafkaCluster, gateway: FakeCluster, log: pytest.LogCaptureFixture, **login: Any
+) -> None:
+    """The gateway gives the address of a real broker, which is in its own cluster, for one of its brokers."""
+    host, _, port = real.bootstrap_servers.rpartition(":")
+    gateway.create_topic("t", 2)
+    right, gateway.state.nodes[2] = gateway[2].address, (host, int(port))
+    index = [one.leader for one in gateway.topics["t"].partitions].index(2)
+    async with Producer(gateway.bootstrap, **login) as producer:
+        sent = producer.submit("t", b"v", partition=index)
+        async with asyncio.timeout(30):
+            while "A connection was dropped" not in log.text:
+                await asyncio.sleep(0.01)
+        gateway.state.nodes[2] = right
+        assert (await sent).offset == 0
+    assert f"Broker 2 at {host}:{port} is not broker 2 of cluster 'fake-cluster': the address leads to" in log.text
+
+
 async def test_a_broker_of_another_cluster_is_named(
     kafka_cluster: KafkaCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A gateway gives the address of a real broker, which is in its own cluster."""
-    host, _, port = kafka_cluster.bootstrap_servers.rpartition(":")
     async with FakeCluster(2) as gateway:
-        gateway.create_topic("t", 2)
-        right, gateway.state.nodes[2] = gateway[2].address, (host, int(port))
-        index = [one.leader for one in gateway.topics["t"].partitions].index(2)
-        async with Producer(gateway.bootstrap) as producer:
-            sent = producer.submit("t", b"v", partition=index)
-            async with asyncio.timeout(30):
-                while "A connection was dropped" not in caplog.text:
-                    await asyncio.sleep(0.01)
-            gateway.state.nodes[2] = right
-            assert (await sent).offset == 0
-    assert f"Broker 2 at {host}:{port} is not broker 2 of cluster 'fake-cluster': the address leads to" in caplog.text
+        await check_another_cluster(kafka_cluster, gateway, caplog)
+        assert len(gateway.records("t")) == 1
+
+
+async def test_a_broker_of_another_cluster_is_named_after_the_log_in(caplog: pytest.LogCaptureFixture) -> None:
+    wanted = Security(protocol="SASL_PLAINTEXT", mechanisms=["PLAIN"])
+    with running_cluster(security=wanted) as real:
+        async with FakeCluster(2, security=wanted) as gateway:
+            await check_another_cluster(real, gateway, caplog, **wanted.client_options())
+            assert len(gateway.records("t")) == 1
 
 
 @pytest.mark.parametrize(

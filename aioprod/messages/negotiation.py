@@ -103,6 +103,10 @@ class ApiVersions:
         version = self._highest(request, None)
         return version is not None and version >= at_least
 
+    def compares(self, request: ApiVersionsRequest) -> bool:
+        """Whether this broker says if it is another one than the request names."""
+        return request.cluster_id is not None and self.supports(ApiVersionsRequest, at_least=FIRST_WITH_IDENTITY)
+
     def in_words(self) -> str:
         """The requests that can be sent to this broker, each with its version, for a log."""
         from aioprod.messages.registry import REQUESTS  # All messages; a plain producer needs five of them.

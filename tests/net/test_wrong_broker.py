@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from aioprod.config import ClientConfig
 from aioprod.errors import BrokerError, ErrorCode
 from aioprod.messages import ApiVersionsRequest, MetadataRequest
-from aioprod.testing import FakeCluster
+from aioprod.testing import FakeCluster, Security
 from tests.support.clients import running_client
 
 NOTHING = MetadataRequest(topics=())
@@ -75,6 +76,32 @@ async def test_a_connection_to_the_wrong_one_is_dropped_and_looked_up_again(
             assert ("lost", 1) not in listener.events, "other connections go on"
         assert caplog.text.count("A connection was dropped: Broker 2 at") == 1
         assert {type(one.message) for one in stranger.seen} <= {ApiVersionsRequest}
+
+
+async def test_ids_are_compared_after_the_log_in() -> None:
+    """Brokers with SASL answer each ApiVersions request before it, whatever it expects."""
+    wanted = Security(protocol="SASL_PLAINTEXT", mechanisms=["PLAIN"])
+    config = ClientConfig.from_options(bootstrap_servers="localhost:9092", **wanted.client_options())
+    async with FakeCluster(2, security=wanted) as brokers:
+        right, brokers.state.nodes[2] = brokers[2].address, brokers[1].address
+        async with running_client(brokers[1].address, security=config) as (client, _):
+            with pytest.raises(BrokerError, match="is not broker 2 of cluster 'fake-cluster'"):
+                await client.request(NOTHING, node_id=2, connects_once=True)
+            brokers.state.nodes[2] = right
+            async with asyncio.timeout(10):
+                assert (await client.request(NOTHING, node_id=2)).cluster_id == "fake-cluster"
+            assert asked(brokers, 2) == [("fake-cluster", 2)] * 2
+
+
+async def test_an_older_broker_with_a_log_in_gets_no_request_more() -> None:
+    wanted = Security(protocol="SASL_PLAINTEXT", mechanisms=["PLAIN"])
+    config = ClientConfig.from_options(bootstrap_servers="localhost:9092", **wanted.client_options())
+    async with FakeCluster(2, security=wanted) as brokers:
+        for node in (1, 2):
+            brokers[node].versions[ApiVersionsRequest] = (0, 4)
+        async with running_client(brokers[1].address, security=config) as (client, _):
+            await client.request(NOTHING, node_id=2)
+            assert asked(brokers) == [(None, -1)] * 2
 
 
 async def test_a_cluster_that_takes_the_place_of_another_is_found_by_the_same_address(

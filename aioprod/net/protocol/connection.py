@@ -237,7 +237,7 @@ class Connection:
             raise rejection(self.peer, self._hello, exchange.version, code)
         self.versions = ApiVersions.from_response(answer)
         self.throttle(exchange.kind, exchange.version, answer.throttle_time_ms, now)
-        if self.login is None:
+        if self.login is None or self.login.is_done:
             self._accepted()
             self._first_id = self._correlation_id + 1
         else:
@@ -266,8 +266,12 @@ class Connection:
         for message in messages:
             self._send(message, self.versions.pick(type(message)), now)
         if self.login.is_done:
-            self._accepted()
             self.logged_in_at = now
+            if self.phase is Phase.AUTHENTICATING and self.versions.compares(self._hello):
+                # Before the log-in brokers compare nothing.
+                self._send(self._hello, self.versions.pick(ApiVersionsRequest), now)
+            else:
+                self._accepted()
 
     def _accepted(self) -> None:
         """Requests may be sent, whose answers may be large."""

@@ -76,6 +76,11 @@ class Authenticator:
         self._mechanism = ""
         self._first = ""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no log-in to wait for: it was accepted, or none is needed."""
+        return self._security is None or self._first != ""
+
     def may_send(self, message: AnyRequest) -> bool:
         """Whether the broker handles this request; otherwise it closes the connection without an answer."""
         if self._security is None or isinstance(message, (SaslHandshakeRequest, SaslAuthenticateRequest)):

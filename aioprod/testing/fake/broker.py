@@ -220,7 +220,11 @@ class FakeBroker:
         first, last = self.versions.get(type(message), (0, -1))
         is_spoken = first <= header.version <= last
         if isinstance(message, ApiVersionsRequest):
-            error = (fault.error or self._identity_error(message)) if is_spoken else ErrorCode.UNSUPPORTED_VERSION
+            error = fault.error
+            if not is_spoken:
+                error = ErrorCode.UNSUPPORTED_VERSION
+            elif error == ErrorCode.NONE and authenticator.is_over:
+                error = self._identity_error(message)
             return self._api_versions(error), header.version if is_spoken else 0
         if not is_spoken:
             if type(message) not in HANDLERS:
