@@ -231,15 +231,18 @@ class AssignmentState:
         positions = self._unfinished.finished(self.positions) if only_finished else self.positions
         return {tp: OffsetAndMetadata(offset) for tp, offset in positions.items() if self._committed.get(tp) != offset}
 
-    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, UUID]:
+    def topic_ids(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, UUID]:
         """The ids of the topics of these partitions, where they are known.
 
         Of a partition that is read, it is the id of the topic that is read: metadata may have its successor already.
         """
-        cluster = self._session.cluster()
         read = {**self._fetcher.topic_ids, **self._revoking_topic_ids}
-        found = {tp: read.get(tp) or cluster.topic_id(tp.topic) for tp in partitions}
-        return {tp: topic_id for tp, topic_id in found.items() if topic_id is not None}
+        found = {tp: read[tp] for tp in partitions if tp in read}
+        unread = [tp for tp in partitions if tp not in read]
+        if unread:  # A closed member has none, and knows no cluster any more.
+            cluster = self._session.cluster()
+            found |= {tp: topic_id for tp in unread if (topic_id := cluster.topic_id(tp.topic)) is not None}
+        return found
 
     @property
     def readable(self) -> frozenset[TopicPartition]:

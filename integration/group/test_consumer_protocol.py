@@ -218,7 +218,7 @@ async def test_offsets_in_transactions_are_committed_with_the_epoch(quick_cluste
         async with reading(quick_cluster, topic, group) as second:
             await until(lambda: len(told.has) == len(second.has) == 2 and told.member.group_metadata != stale)
             await producer.begin_transaction()
-            with pytest.raises(TransactionAbortedError, match="ILLEGAL_GENERATION"):
+            with pytest.raises(TransactionAbortedError, match="STALE_MEMBER_EPOCH"):
                 await producer.send_offsets_to_transaction({TopicPartition(topic, 3): 1}, stale)
             await producer.abort_transaction()
 

@@ -147,6 +147,7 @@ async def test_a_member_reads_its_partitions_and_commits() -> None:
             assert metadata.member_id
         assert log.calls == [("assigned", frozenset({P0, P1})), ("revoked", frozenset({P0, P1}))]
         assert member.assignment == frozenset()
+        assert member.group_metadata.group_id == "g", "also after the end"
         assert not tasks_beside(before)
 
 
