@@ -250,5 +250,5 @@ def test_a_malformed_request_header_is_refused() -> None:
 def test_a_request_that_the_version_has_no_place_for() -> None:
     with pytest.raises(UnsupportedVersionError, match=r"MetadataRequest\.allow_auto_topic_creation"):
         encode_request(MetadataRequest(allow_auto_topic_creation=False), 3, 1, None)
-    with pytest.raises(UnsupportedVersionError, match="versions 0 to 4, not 5"):
-        encode_request(ApiVersionsRequest(), 5, 1, None)
+    with pytest.raises(UnsupportedVersionError, match="versions 0 to 5, not 6"):
+        encode_request(ApiVersionsRequest(), 6, 1, None)
