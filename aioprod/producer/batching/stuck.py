@@ -172,12 +172,22 @@ class StuckRecords:
             if self._budget.used <= share.limit or not place.is_stuck(now):
                 return
             self._hold_from_now(place, now)
-        if not share.fits(size, granted):
+        if not self._has_room(size, granted):
             share.note_full(place, size)
             full = stuck_full if share.ceiling == share.limit else buffer_full
             raise full(place.topic_name, size, self._budget, now)
         if granted or self._budget.fits(size):
             share.used += size
+
+    def _has_room(self, size: int, granted: bool) -> bool:
+        """Whether something stuck may take `size` bytes. While nothing moves, what is used of all memory decides.
+
+        That is exact: `StuckShare.used` has bounds of the latest records, not their bytes.
+        """
+        share, budget = self._budget.stuck, self._budget
+        if share.ceiling < budget.limit:
+            return share.fits(size, granted)
+        return (granted or share.open_to >= 0) and budget.used + size <= budget.limit
 
 
 def _topic_of(place: Partition | Topic) -> Topic:

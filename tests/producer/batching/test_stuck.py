@@ -40,7 +40,7 @@ def refusal(built: Harness, records: Iterable[dict[str, Any]], now: float) -> tu
     """Append records until one is refused; how many were taken, and the error."""
     for taken, record in enumerate(records):
         try:
-            built.append(VALUE, now=now, **record)
+            built.append(**{"value": VALUE, "now": now, **record})
         except BufferFullError as error:
             return taken, str(error)
     raise AssertionError("none was refused")
@@ -66,6 +66,16 @@ def test_while_nothing_moves_all_of_it_may_be_used() -> None:
     built = harness(leaders={0: 1, 1: -1})
     deliver(built, 1.0)
     assert fill(built, 1, 40.0) == 21, "it is too long ago"
+
+
+def test_while_nothing_moves_as_many_records_are_taken_as_without_a_share() -> None:
+    small = [{"value": b"x" * 10, "partition": 1}] * 2000
+    counts = []
+    for stuck_memory in (20_000, 10_000, 2_000):
+        built = harness(leaders={0: 1, 1: -1}, stuck_memory=stuck_memory)
+        counts.append(refusal(built, small, 1.0)[0])
+    assert counts[0] > 500
+    assert counts == [counts[0]] * 3
 
 
 def test_the_errors_name_what_holds_the_memory_and_since_when() -> None:
