@@ -78,8 +78,9 @@ class MemoryBudget:
     @property
     def capacity(self) -> int:
         """`limit`, and what stuck records hold beyond their share: they took it when nothing moved, or before it was
-        known that they are stuck. So others always find the rest of the memory."""
-        return self.limit + self.stuck.excess
+        known that they are stuck. So others find the rest of the memory, once: what was given to them on top and is
+        stuck by now is not made good again."""
+        return self.limit + min(self.stuck.excess, self.limit - self.stuck.limit)
 
     def fits(self, size: int) -> bool:
         """Whether a record of at most `size` bytes may be taken now."""

@@ -161,6 +161,22 @@ def test_many_partitions_with_a_record_each_are_counted_without_a_look_at_each()
     assert 110 <= taken <= 113
 
 
+def test_what_becomes_stuck_broker_by_broker_is_made_good_once() -> None:
+    built = harness(leaders={0: 1, 1: 2, 2: 3})
+    partitions, stuck = built.accumulator.topics["t"].partitions, built.accumulator.stuck
+    fill(built, 1, 1.0)
+    partitions[0].moved_at = 1.0
+    built.accumulator.queue(2).stalled_since = 1.0
+    stuck.poll(2.0)
+    fill(built, 0, 2.0)
+    assert built.held()[1] > 28_000, "the rest of the memory, on top"
+    partitions[2].moved_at = 2.0
+    built.accumulator.queue(1).stalled_since = 2.0
+    stuck.poll(3.0)
+    fill(built, 2, 3.0)
+    assert built.held()[1] <= 30_000
+
+
 class Line:
     """Callers that wait, and who was granted room."""
 
