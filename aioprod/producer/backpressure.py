@@ -40,20 +40,26 @@ class MemoryWaiters:
         """Called when a sender starts to wait: open batches leave now."""
 
     async def reserve(
-        self, size: int, timeout_s: float, place: Partition | Topic | None = None, *, waited_s: float = 0.0
+        self,
+        size: int,
+        timeout_s: float,
+        place: Partition | Topic | None = None,
+        earlier: Reservation | None = None,
     ) -> Reservation:
-        """Wait for `size` bytes, for a record for `place` if that is stuck; raises BufferFullError after `timeout_s`.
+        """Wait for `size` bytes, for a record for `place` if that is known; raises BufferFullError after `timeout_s`.
 
-        The memory is reserved until the caller calls `give_back`. It has waited for `waited_s` before.
+        The memory is reserved until the caller calls `give_back`. With the `earlier` reservation that was of no use to
+        it, the caller keeps its order, and the time counts from there.
         """
+        waited_s = 0.0 if earlier is None else self._clock() - earlier.since
         try:
-            async with asyncio.timeout(timeout_s):
-                return await self._wait(size, keep=True, place=place)
+            async with asyncio.timeout(max(0.0, timeout_s - waited_s)):
+                return await self._wait(size, keep=True, place=place, earlier=earlier)
         except TimeoutError as error:
             budget = self._budget
             largest = budget.stuck.largest(self._clock())
             raise BufferFullError(
-                f"buffer.memory={budget.limit} stayed full for {waited_s + timeout_s:g} s: {budget.records} records "
+                f"buffer.memory={budget.limit} stayed full for {timeout_s:g} s: {budget.records} records "
                 f"with {budget.used} bytes wait for their delivery{'; ' + largest if largest else ''}.",
                 hint="The cluster takes less than is sent, or can't be reached; raise buffer.memory or send less.",
             ) from error
@@ -65,8 +71,8 @@ class MemoryWaiters:
         """
         full_at = self._budget.stuck.last_full()
         await asyncio.sleep(0)
-        if full_at is not None:
-            await self.drain_share(*full_at)
+        if full_at is not None and full_at[0] is not None and full_at[1]:
+            await self.drain_share(full_at[0], full_at[1])
             return
         budget = self._budget
         usable = budget.capacity - budget.stuck.used
@@ -79,13 +85,15 @@ class MemoryWaiters:
         """Wait until `place`, which is stuck, may take `size` bytes, or moves."""
         await self._wait(size, keep=False, place=place)
 
-    async def _wait(self, size: int, *, keep: bool, place: Partition | Topic | None = None) -> Reservation:
+    async def _wait(
+        self, size: int, *, keep: bool, place: Partition | Topic | None = None, earlier: Reservation | None = None
+    ) -> Reservation:
         waiter: asyncio.Future[None] = self._loop.create_future()
-        is_stuck = place is not None and place.stuck_since is not None
-        reservation = self._budget.wait(size, waiter, keep=keep, place=place if is_stuck else None)
+        reservation = self._budget.wait(size, waiter, keep=keep, place=place, earlier=earlier)
+        start = self._clock()
+        reservation.since = start if earlier is None else earlier.since
         self._end_lingers()
         self.freed()
-        start = self._clock()
         try:
             await waiter
         except BaseException:

@@ -172,16 +172,16 @@ class Engine:
     # --- records on their way in, and out again
 
     async def reserve(
-        self, prepared: Prepared, timeout_s: float, place: Partition | Topic | None = None
+        self, prepared: Prepared, place: Partition | Topic | None, earlier: Reservation | None
     ) -> Reservation:
-        """Wait for room for a record, in order of arrival; raises BufferFullError after `timeout_s`.
+        """Wait for room for a record, in order of arrival; raises BufferFullError after `max.block.ms`.
 
-        `place`: what it is for, if that is stuck.
+        `place` and `earlier` are those of `MemoryWaiters.reserve`.
         """
         topic, key, value, headers, partition, _ = prepared
         try:
             return await self.parts.memory_waiters.reserve(
-                record_size_bound(key, value, headers), timeout_s, place, waited_s=self.max_block_s - timeout_s
+                record_size_bound(key, value, headers), self.max_block_s, place, earlier
             )
         except AioprodError as error:
             self.preparation.report_not_accepted(topic, partition, error)

@@ -419,19 +419,20 @@ class ProducerCalls(TransactionalCalls):
         engine = self._engine
         transaction = self._guard.transaction
         clock = engine.parts.clock
-        left_s = engine.max_block_s
-        deadline = clock() + left_s
+        deadline = clock() + engine.max_block_s
+        reservation = None
         while True:
             full_at = self._accumulator.budget.stuck.last_full()
             place = None if full_at is None else full_at[0]
-            reservation = await engine.reserve(prepared, left_s, place)
+            reservation = await engine.reserve(prepared, place, reservation)
             try:
                 await engine.parts.unknown_topics.known(prepared[0], deadline - clock())
                 self._guard.check()
                 self._guard.check_transaction(transaction)
+                granted = -1 if reservation.shares else reservation.arrived
                 self._accumulator.budget.end(reservation)
-                return self._append(prepared, waiter, granted=1 if reservation.place is None else 2)
+                return self._append(prepared, waiter, granted)
             except BufferFullError:
-                left_s = max(0.0, deadline - clock())  # Its partition became stuck while it waited.
+                pass  # Its partition became stuck while it waited.
             finally:
                 engine.parts.memory_waiters.give_back(reservation)

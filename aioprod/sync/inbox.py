@@ -252,7 +252,7 @@ class Inbox:
                     self._newest_s,
                 )
             except BufferFullError:
-                if accumulator.budget.stuck.last_full() is None:
+                if not accumulator.budget.stuck.size_without_room:
                     stop = entry
                     break
                 # The share of what is stuck is full. The record was accepted in its thread, which is the last one.
@@ -276,7 +276,7 @@ class Inbox:
                 entry.timestamp,
                 entry.waiter,
                 self._newest_s,
-                2,
+                -1,
             )
         except BaseException as error:
             self._failed(entry, error)

@@ -48,19 +48,15 @@ class LoopProducer(Producer):
 
         `topic`: room for its record, also if something of the topic is stuck.
         """
-        parts = self._engine.parts
-        deadline = parts.clock() + self._engine.max_block_s
-        waited_s = 0.0
+        waiters = self._engine.parts.memory_waiters
+        reservation = None
         while True:
             place = None if topic is None else self.budget.stuck.place_in(topic)
-            reservation = await parts.memory_waiters.reserve(
-                size, self._engine.max_block_s - waited_s, place, waited_s=waited_s
-            )
-            if topic is None or reservation.place is not None or self.budget.stuck.place_in(topic) is None:
+            reservation = await waiters.reserve(size, self._engine.max_block_s, place, reservation)
+            if topic is None or reservation.is_held_back or self.budget.stuck.place_in(topic) is None:
                 return reservation
             # Something of the topic became stuck while the caller waited.
             self.give_back(reservation)
-            waited_s = self._engine.max_block_s - max(0.0, deadline - parts.clock())
 
     async def drain_for(self, entry: Entry | None) -> None:
         """As `drain`; for the share of what is stuck if that had no room for `entry`."""
@@ -83,7 +79,7 @@ class LoopProducer(Producer):
             entry.timestamp,
             entry.waiter,
             entry.now,
-            2,
+            -1,
         )
 
     def give_back(self, reservation: Reservation) -> None:

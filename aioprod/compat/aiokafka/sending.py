@@ -164,7 +164,7 @@ class SendingProducer(Producer):
         accumulator.stuck.check(place, size, now)
         if not accumulator.budget.fits(size):
             accumulator.budget.rejected = max(accumulator.budget.rejected, size)
-            accumulator.budget.stuck.forget_full()
+            accumulator.budget.stuck.note_full(place, 0)
             raise buffer_full(topic, size, accumulator.budget, now)
         accumulator.put_batch(place, records, Run(delivery, 0, records.count), now)
         if alone:

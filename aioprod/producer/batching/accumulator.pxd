@@ -40,7 +40,7 @@ cdef class Accumulator:
     @cython.locals(topic=Topic, bound=Py_ssize_t, batch=Batch)
     cpdef append(
         self, str name, bytes key, bytes value, bytes headers, int partition, long long timestamp, waiter, double now,
-        int granted=*,
+        long long granted=*,
     )
     @cython.locals(topic=Topic)
     cpdef Topic topic(self, name, double now)

@@ -117,9 +117,9 @@ class Accumulator:
     ) -> Batch | ParkedRecord:
         """Take one record; where it is now, for a later withdrawal.
 
-        `partition` -1 lets the partitioner choose, `timestamp` is in ms, `now` in monotonic seconds; `granted`: 1 if
-        its room was reserved, 2 if the share of what is stuck does not matter either. Raises InvalidTopicError,
-        InvalidRecordError, RecordTooLargeError or BufferFullError, and then nothing was taken.
+        `partition` -1 lets the partitioner choose, `timestamp` is in ms, `now` in monotonic seconds; `granted`: if
+        its room was reserved, the number of its caller, or -1 if the share of what is stuck does not matter either.
+        Raises InvalidTopicError, InvalidRecordError, RecordTooLargeError or BufferFullError, and then took nothing.
         """
         topic = self._last_topic if name is self._last_name else None
         if topic is None:
@@ -129,11 +129,11 @@ class Accumulator:
         if bound > self._bound_max:
             bound = record_size_bound(key, value, headers)
             self.check_size(topic, bound)
-        if topic.stuck_count > 0 and granted < 2:
-            partition = self.stuck.admit(topic, key, value, partition, bound, now, granted > 0)
+        if topic.stuck_count > 0:
+            partition = self.stuck.admit(topic, key, value, partition, bound, now, granted)
         if not granted and self.budget.used + bound > self.budget.open_to:
             self.budget.rejected = max(self.budget.rejected, bound)
-            self.budget.stuck.forget_full()
+            self.budget.stuck.note_full(self.choice.place(topic, key, partition), 0)
             raise buffer_full(name, bound, self.budget, now)
         if topic.parked is not None:
             return self._park(topic, key, value, headers, partition, timestamp, waiter, now, bound)

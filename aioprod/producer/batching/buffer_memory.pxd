@@ -6,8 +6,9 @@ from aioprod.wire cimport memory
 
 cdef class Reservation:
     cdef public object place, waiter
-    cdef public long long size
-    cdef public bint granted, keep, shares
+    cdef public long long arrived, size
+    cdef public double since
+    cdef public bint granted, is_held_back, keep, shares
 
 
 @cython.final
@@ -15,6 +16,7 @@ cdef class MemoryBudget:
     cdef public long long limit, open_to, used, records, reserved, rejected
     cdef public object waiting
     cdef readonly StuckShare stuck
+    cdef long long _arrivals
 
     cpdef bint fits(self, long long size) except -1
     cpdef void take(self, long long size, long long records=*) noexcept

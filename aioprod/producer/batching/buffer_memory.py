@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from aioprod.errors import BufferFullError, RecordTooLargeError
-from aioprod.producer.batching.stuck_share import StuckShare
+from aioprod.producer.batching.stuck_share import StuckShare, enqueue
 from aioprod.records.layout import HEADER, PREFIX
 from aioprod.wire import memory
 
@@ -32,9 +33,11 @@ _SMALL: Final = 1024
 class Reservation:
     """A caller that waits until so many bytes are free."""
 
-    __slots__ = ("granted", "keep", "place", "shares", "size", "waiter")
+    __slots__ = ("arrived", "granted", "is_held_back", "keep", "place", "shares", "since", "size", "waiter")
 
-    def __init__(self, size: int, waiter: object, keep: bool, place: Partition | Topic | None = None) -> None:
+    def __init__(
+        self, size: int, waiter: object, keep: bool, place: Partition | Topic | None = None, arrived: int = 0
+    ) -> None:
         self.size = size
         """The bytes that it waits for."""
         self.keep = keep
@@ -42,11 +45,22 @@ class Reservation:
         self.waiter = waiter
         """What the caller waits on: the budget does not look at it."""
         self.place = place
-        """What the caller's record is for, if that was stuck when the caller began to wait."""
+        """What the caller's record is for, as far as that is known."""
+        self.is_held_back = False
+        """Whether it waits in `StuckShare.waiting`, or has, as that was stuck."""
+        self.arrived = arrived
+        """How many callers had come before it. One that has to wait again keeps the number, and so its order."""
+        self.since = 0.0
+        """When the caller began to wait, in monotonic seconds; kept by `MemoryWaiters`."""
         self.shares = False
         """Whether they are reserved for it in the share of what is stuck."""
         self.granted = False
         """Whether they are reserved for it now."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether what it is for counts as stuck."""
+        return self.place is not None and self.place.stuck_since is not None
 
 
 class MemoryBudget:
@@ -57,7 +71,7 @@ class MemoryBudget:
     them. Callers whose record is for something stuck wait in `stuck` until they may join the others.
     """
 
-    __slots__ = ("limit", "open_to", "records", "rejected", "reserved", "stuck", "used", "waiting")
+    __slots__ = ("_arrivals", "limit", "open_to", "records", "rejected", "reserved", "stuck", "used", "waiting")
 
     def __init__(self, limit: int, stuck: StuckShare | None = None) -> None:
         self.limit = limit
@@ -74,12 +88,14 @@ class MemoryBudget:
         self.rejected = 0
         """The size of the largest record that did not fit since a caller last waited for it."""
         self.waiting: deque[Reservation] = deque()
+        self._arrivals = 0
 
     @property
     def capacity(self) -> int:
         """`limit`, and what stuck records hold beyond their share: they took it when nothing moved, or before it was
-        known that they are stuck. So others always find the rest of the memory."""
-        return self.limit + self.stuck.excess
+        known that they are stuck. So others find the rest of the memory, once: what was given to them on top and is
+        stuck by now is not made good again."""
+        return self.limit + min(self.stuck.excess, self.limit - self.stuck.limit)
 
     def fits(self, size: int) -> bool:
         """Whether a record of at most `size` bytes may be taken now."""
@@ -98,21 +114,38 @@ class MemoryBudget:
         assert self.records >= 0, "records were released twice"
 
     def wait(
-        self, size: int, waiter: object, *, keep: bool = True, place: Partition | Topic | None = None
+        self,
+        size: int,
+        waiter: object,
+        *,
+        keep: bool = True,
+        place: Partition | Topic | None = None,
+        earlier: Reservation | None = None,
     ) -> Reservation:
-        """Queue for `size` bytes, for a record for `place` if that is stuck."""
-        reservation = Reservation(size, waiter, keep, place)
-        if place is not None:
-            self.stuck.hold_back(reservation)
+        """Queue for `size` bytes, for a record for `place`; where the caller had an `earlier` one, in its order."""
+        if earlier is None:
+            self._arrivals += 1
+        arrived = self._arrivals if earlier is None else earlier.arrived
+        reservation = Reservation(size, waiter, keep, place, arrived)
+        if reservation.is_stuck:
+            self.stuck.hold_back([reservation])
         else:
-            self.waiting.append(reservation)
+            enqueue(self.waiting, reservation)
             self._reopen()
         return reservation
 
     def stuck_changed(self) -> None:
-        """What is stuck was looked at: let callers that need not be held back any more join the others."""
+        """What is stuck was looked at: hold callers back for it, and let callers that it is over for join the others.
+
+        So those for the same partition are in the same queue, and keep their order.
+        """
+        if self.stuck.held:
+            stuck = [one for one in self.waiting if one.is_stuck and not one.shares]
+            if stuck:
+                self.waiting = deque(one for one in self.waiting if not one.is_stuck or one.shares)
+                self.stuck.hold_back(stuck)
         if self.stuck.waiting:
-            self.waiting += self.stuck.admit()
+            self.waiting = deque(sorted([*self.waiting, *self.stuck.admit()], key=attrgetter("arrived")))
         else:
             self.stuck.reopen()
         self._reopen()
@@ -137,7 +170,7 @@ class MemoryBudget:
             self.reserved -= reservation.size
         elif reservation in self.waiting:
             self.waiting.remove(reservation)
-        if reservation.place is not None:
+        if reservation.is_held_back:
             self.stuck.end(reservation)
         self._reopen()
 
@@ -145,7 +178,7 @@ class MemoryBudget:
         """Return granted bytes, and let their owner take all that is free, until `grant` is called."""
         self.end(reservation)
         self.open_to = self.capacity - self.reserved
-        if reservation.place is not None:
+        if reservation.is_held_back:
             self.stuck.begin_turn()
 
     def dissolve(self) -> list[Reservation]:

@@ -8,7 +8,7 @@ from aioprod._short_reprs import shown, shown_error
 from aioprod.cluster import Metadata
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.batching.batch import Batch
-from aioprod.producer.batching.partition import Topic
+from aioprod.producer.batching.partition import Partition, Topic
 from aioprod.routing.hashes import murmur2_of
 from aioprod.routing.partitioners import Partitioner
 from aioprod.wire.buffer import Buffer
@@ -64,6 +64,14 @@ class PartitionChoice:
         if self.is_built_in and key is not None:
             return self.by_key(topic, key, 0, len(key))
         return self._custom(topic, key, value, bound, now)
+
+    def place(self, topic: Topic, key: bytes | None, partition: int) -> Partition | Topic | None:
+        """What a record is for, as far as that is known before it is taken."""
+        if topic.parked is not None or topic.stuck_since is not None:
+            return topic
+        if partition < 0 and key is not None and self.is_built_in and not self.keyed_is_sticky:
+            partition = self.by_key(topic, key, 0, len(key))
+        return topic.partitions[partition] if 0 <= partition < topic.count else None
 
     def explicit(self, topic: Topic, partition: int) -> int:
         """The partition that the record names; raises InvalidRecordError when the topic has no such partition."""

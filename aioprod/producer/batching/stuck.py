@@ -99,6 +99,8 @@ class StuckRecords:
             for topic in self._parked.values():
                 if topic.parked:
                     self._hold(topic, topic.parked_bytes, topic.parked[0].accepted)
+            for reservation in share.waiting:
+                self._hold_for_callers(reservation.place, now)
         share.used = sum(share.held.values())
         share.topics = frozenset(place.topic_name for place in share.held)
         self._set_ceiling(now)
@@ -108,6 +110,13 @@ class StuckRecords:
         place.stuck_since = since
         _topic_of(place).stuck_count += 1
         self._budget.stuck.held[place] = size
+
+    def _hold_for_callers(self, place: Partition | Topic | None, now: float) -> None:
+        """What holds nothing is stuck, too, while callers wait for it. A topic that was dropped is not."""
+        if place is None or place.stuck_since is not None or not place.is_stuck(now):
+            return
+        if self._topics.get(place.topic_name) is _topic_of(place):
+            self._hold(place, 0, now)
 
     def _hold_from_now(self, place: Partition | Topic, now: float) -> None:
         size = place.held_bytes()
@@ -141,14 +150,14 @@ class StuckRecords:
         partition: int,
         bound: int,
         now: float,
-        granted: bool = False,
+        granted: int = 0,
     ) -> int:
         """The partition of a record of at most `bound` bytes, -1 for the sticky one.
 
-        Raises BufferFullError where it is stuck and the share has no room. `granted`: the caller has waited for room.
+        Raises BufferFullError where it is stuck and the share has no room. `granted` is that of `Accumulator.append`.
         """
-        if topic.parked is not None:
-            self.check(topic, bound, now, granted)
+        if topic.parked is not None or topic.stuck_since is not None:
+            self.check(topic, bound, now, granted)  # Callers may wait for what was parked until now.
             return partition
         choice = self._choice
         if partition >= 0 or not (choice.is_built_in if key is None else choice.keyed_is_sticky):
@@ -156,7 +165,7 @@ class StuckRecords:
         self.admit_at(topic, partition, bound, now, granted)
         return partition
 
-    def admit_at(self, topic: Topic, index: int, bound: int, now: float, granted: bool = False) -> None:
+    def admit_at(self, topic: Topic, index: int, bound: int, now: float, granted: int = 0) -> None:
         """The same for a record whose partition is chosen; -1: the sticky choice turns to one that is not stuck."""
         partitions = topic.partitions
         if index < 0:
@@ -165,29 +174,27 @@ class StuckRecords:
             index = topic.sticky.partition
         self.check(partitions[index], bound, now, granted)
 
-    def check(self, place: Partition | Topic, size: int, now: float, granted: bool = False) -> None:
+    def check(self, place: Partition | Topic, size: int, now: float, granted: int = 0) -> None:
         """Count `size` bytes for `place` if it is stuck; raises BufferFullError where there is no room for them."""
         share = self._budget.stuck
         if place.stuck_since is None:
             if self._budget.used <= share.limit or not place.is_stuck(now):
                 return
             self._hold_from_now(place, now)
-        if not self._has_room(size, granted):
+        if granted >= 0 and not self._has_room(size, granted):
             share.note_full(place, size)
             full = stuck_full if share.ceiling == share.limit else buffer_full
             raise full(place.topic_name, size, self._budget, now)
         if granted or self._budget.fits(size):
             share.used += size
 
-    def _has_room(self, size: int, granted: bool) -> bool:
+    def _has_room(self, size: int, granted: int) -> bool:
         """Whether something stuck may take `size` bytes. While nothing moves, what is used of all memory decides.
 
         That is exact: `StuckShare.used` has bounds of the latest records, not their bytes.
         """
         share, budget = self._budget.stuck, self._budget
-        if share.ceiling < budget.limit:
-            return share.fits(size, granted)
-        return (granted or share.open_to >= 0) and budget.used + size <= budget.limit
+        return share.fits(size, granted, share.used if share.ceiling < budget.limit else budget.used)
 
 
 def _topic_of(place: Partition | Topic) -> Topic:

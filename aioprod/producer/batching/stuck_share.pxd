@@ -4,8 +4,9 @@ cimport cython
 @cython.final
 cdef class StuckShare:
     cdef public long long limit, used, reserved, ceiling, open_to
+    cdef long long _last_admitted
     cdef public dict held
     cdef public object topics, waiting
     cdef object _caller, _last_full
 
-    cpdef bint fits(self, long long size, bint granted=*) except -1
+    cpdef bint fits(self, long long size, long long arrived=*, long long used=*) except -1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from aioprod._words import bytes_of, seconds_of
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from aioprod.producer.batching.buffer_memory import Reservation
     from aioprod.producer.batching.partition import Partition, Topic
 
-__all__ = ["UNLIMITED", "StuckShare"]
+__all__ = ["UNLIMITED", "StuckShare", "enqueue"]
 
 UNLIMITED: Final = 2**62
 """The ceiling while nothing is stuck."""
@@ -27,6 +29,7 @@ class StuckShare:
 
     __slots__ = (
         "_caller",
+        "_last_admitted",
         "_last_full",
         "ceiling",
         "held",
@@ -56,12 +59,23 @@ class StuckShare:
         self.topics: frozenset[str] = frozenset()
         """The names of the topics in `held`, for the threads of a synchronous producer."""
         self.waiting: deque[Reservation] = deque()
-        self._last_full: tuple[object, Partition | Topic, int] | None = None
+        self._last_admitted = 0
+        """The number of the last caller that bytes were reserved for."""
+        self._last_full: tuple[object, Partition | Topic | None, int] | None = None
 
-    def fits(self, size: int, granted: bool = False) -> bool:
-        """Whether a stuck partition may take `size` bytes; `granted`: its caller has waited for them."""
-        open_to = self.ceiling - self.reserved if granted else self.open_to
-        return self.used + size <= open_to
+    def fits(self, size: int, arrived: int = 0, used: int = -1) -> bool:
+        """Whether a stuck partition may take `size` bytes beside `used`, by default those of the share.
+
+        `arrived` is the number of a caller that has waited for memory. It comes before those that arrived later, also
+        where bytes of the share are reserved for them, and behind those that arrived earlier and are held back.
+        """
+        used = self.used if used < 0 else used
+        if not arrived:
+            return used + size <= self.open_to
+        if self.reserved and self._last_admitted > arrived:
+            return True
+        is_first = not self.waiting or self.waiting[0].arrived > arrived
+        return is_first and used + size <= self.ceiling
 
     @property
     def excess(self) -> int:
@@ -76,21 +90,24 @@ class StuckShare:
         since = now if place.stuck_since is None else place.stuck_since
         return f"{place.label()} holds {bytes_of(size)} of it and has not moved for {seconds_of(now - since)}"
 
-    def note_full(self, place: Partition | Topic, size: int) -> None:
-        """A record of `size` bytes for `place` found no room: its task may wait for that next."""
+    def note_full(self, place: Partition | Topic | None, size: int) -> None:
+        """A record for `place`, None if that is not known, found no room: its task may wait for that next.
+
+        `size`: its bytes if the share has no room for them, 0 if the memory has none.
+        """
         self._last_full = self._caller(), place, size
 
     def forget_full(self) -> None:
-        """The last record without room is for something that is not stuck."""
+        """The next call finds out by itself what has no room."""
         self._last_full = None
 
     @property
     def size_without_room(self) -> int:
-        """The bytes of the last record without room, if that is for something stuck; else 0."""
+        """The bytes of the last record without room, if the share had none; else 0."""
         return 0 if self._last_full is None else self._last_full[2]
 
-    def last_full(self) -> tuple[Partition | Topic, int] | None:
-        """What the last record without room is for, and its bytes, if its task is this one; returned once."""
+    def last_full(self) -> tuple[Partition | Topic | None, int] | None:
+        """What the last record without room is for, and its `size`, if its task is this one; returned once."""
         full_at, self._last_full = self._last_full, None
         return None if full_at is None or full_at[0] is not self._caller() else full_at[1:]
 
@@ -100,9 +117,11 @@ class StuckShare:
             return None
         return next((place for place in self.held if name == place.topic_name), None)
 
-    def hold_back(self, reservation: Reservation) -> None:
-        """Let a caller wait."""
-        self.waiting.append(reservation)
+    def hold_back(self, reservations: Iterable[Reservation]) -> None:
+        """Let callers wait."""
+        for reservation in reservations:
+            reservation.is_held_back = True
+            enqueue(self.waiting, reservation)
         self.reopen()
 
     def admit(self) -> list[Reservation]:
@@ -111,13 +130,13 @@ class StuckShare:
         kept: deque[Reservation] = deque()
         for reservation in self.waiting:
             size = reservation.size
-            is_stuck = reservation.place is not None and reservation.place.stuck_since is not None
-            if is_stuck:
+            if reservation.is_stuck:
                 if kept or self.used + self.reserved + size > self.ceiling:
                     kept.append(reservation)
                     continue
                 if reservation.keep:
                     reservation.shares = True
+                    self._last_admitted = max(reservation.arrived, self._last_admitted if self.reserved else 0)
                     self.reserved += size
             admitted.append(reservation)
         self.waiting = kept
@@ -140,3 +159,11 @@ class StuckShare:
     def reopen(self) -> None:
         """Let new records in if no caller waits before them."""
         self.open_to = -1 if self.waiting or self.reserved else self.ceiling
+
+
+def enqueue(waiting: deque[Reservation], reservation: Reservation) -> None:
+    """Add a reservation in order of arrival."""
+    if waiting and waiting[-1].arrived > reservation.arrived:
+        waiting.insert(bisect_right(waiting, reservation.arrived, key=attrgetter("arrived")), reservation)
+    else:
+        waiting.append(reservation)

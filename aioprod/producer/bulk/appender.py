@@ -75,14 +75,11 @@ class BulkAppender:
         Room for one record each would cost many waiting calls a turn of the loop for each record.
         """
         engine = self._engine
-        accumulator = engine.parts.accumulator
-        budget = accumulator.budget
-        full_at = accumulator.budget.stuck.last_full()
-        share = min(_SHARE_MAX, budget.limit // _SHARES)
-        size = max(part.needed, min(part.needed * part.left, share))
-        if full_at is not None:
-            size = part.needed
+        budget = engine.parts.accumulator.budget
+        full_at = budget.stuck.last_full()
         place = None if full_at is None else full_at[0]
+        share = min(_SHARE_MAX, budget.limit // _SHARES)
+        size = part.needed if place is not None else max(part.needed, min(part.needed * part.left, share))
         reservation = await engine.parts.memory_waiters.reserve(size, engine.max_block_s, place)
         budget.begin_turn(reservation)
         try:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from aioprod.errors import BufferFullError
+from aioprod.producer.batching.buffer_memory import Reservation
 from aioprod.producer.batching.partition import Partition, Topic
+from aioprod.records.headers import NO_HEADERS
 from tests.support.accumulators import Harness
 
 VALUE = b"x" * 900
@@ -171,6 +173,22 @@ def test_many_partitions_with_a_record_each_are_counted_without_a_look_at_each()
     assert 110 <= taken <= 113
 
 
+def test_what_becomes_stuck_broker_by_broker_is_made_good_once() -> None:
+    built = harness(leaders={0: 1, 1: 2, 2: 3})
+    partitions, stuck = built.accumulator.topics["t"].partitions, built.accumulator.stuck
+    fill(built, 1, 1.0)
+    partitions[0].moved_at = 1.0
+    built.accumulator.queue(2).stalled_since = 1.0
+    stuck.poll(2.0)
+    fill(built, 0, 2.0)
+    assert built.held()[1] > 28_000, "the rest of the memory, on top"
+    partitions[2].moved_at = 2.0
+    built.accumulator.queue(1).stalled_since = 2.0
+    stuck.poll(3.0)
+    fill(built, 2, 3.0)
+    assert built.held()[1] <= 30_000
+
+
 class Line:
     """Callers that wait, and who was granted room."""
 
@@ -178,8 +196,10 @@ class Line:
         self.budget = built.accumulator.budget
         self.granted: list[object] = []
 
-    def wait(self, name: str, place: Partition | Topic | None = None) -> None:
-        self.budget.wait(912, name, place=place)
+    def wait(
+        self, name: str, place: Partition | Topic | None = None, earlier: Reservation | None = None
+    ) -> Reservation:
+        return self.budget.wait(912, name, place=place, earlier=earlier)
 
     def serve(self) -> list[object]:
         self.budget.stuck_changed()
@@ -204,6 +224,73 @@ def test_callers_for_what_is_stuck_wait_by_themselves() -> None:
     built.lead({0: 1, 1: 1, 2: 1}, epoch=3, now=3.0)
     built.accumulator.stuck.poll(3.0)
     assert line.serve() == ["first of 1", "second of 1"]
+
+
+def test_callers_for_what_holds_nothing_are_held_back_too() -> None:
+    built = harness(leaders={0: 1, 1: -1, 2: -1})
+    deliver(built, 1.0)
+    fill(built, 1, 1.0)
+    fill(built, 2, 1.0)
+    line = Line(built)
+    for name in ("first", "second"):
+        line.wait(name, built.accumulator.topics["t"].partitions[2])
+    built.accumulator.stuck.poll(1.2)
+    assert line.serve() == [], "partition 1 has all of the share"
+    built.lead({0: 1, 1: -1, 2: 1}, epoch=2, now=1.2)
+    built.accumulator.stuck.poll(1.4)
+    assert line.serve() == ["first", "second"]
+
+
+def test_what_callers_take_that_were_held_back_counts_at_once() -> None:
+    built = harness(leaders={0: 1, 1: -1})
+    deliver(built, 1.0)
+    fill(built, 1, 1.0)
+    share = built.accumulator.budget.stuck
+    used = share.used
+    built.accumulator.append("t", None, VALUE, NO_HEADERS, 1, 1000, None, 1.0, -1)
+    assert share.used > used + 900
+
+
+def test_a_caller_that_waited_for_memory_comes_first_when_its_partition_is_stuck() -> None:
+    built = harness(leaders={0: 1, 1: 1})
+    deliver(built, 1.0)
+    fill(built, 0, 1.0)
+    place = built.accumulator.topics["t"].partitions[1]
+    line = Line(built)
+    first, second = line.wait("first", place), line.wait("second", place)
+    for _ in range(5):
+        deliver(built, 1.0)
+    assert built.accumulator.budget.grant() == [first, second]
+    line.budget.stuck.used, line.budget.stuck.ceiling = 10_000, 10_000
+    place.stuck_since = 1.0
+    third = line.wait("third", place)
+    assert not line.budget.stuck.fits(912, first.arrived)
+    line.budget.end(first)
+    again = line.wait("first", place, first)
+    assert not line.budget.stuck.fits(1, second.arrived), "also where a smaller record would find room"
+    assert list(line.budget.stuck.waiting) == [again, third]
+    place.stuck_since = None
+
+
+def test_callers_that_wait_for_memory_are_held_back_once_their_partition_is_stuck() -> None:
+    built = harness(leaders={0: 1, 1: 1}, buffer_memory=20_000)
+    deliver(built, 1.0)
+    for _ in range(12):
+        built.append(VALUE, partition=1, now=1.0)
+    fill(built, 0, 1.0)
+    place = built.accumulator.topics["t"].partitions[1]
+    line = Line(built)
+    line.wait("first", place)
+    line.wait("moving")
+    built.lead({0: 1, 1: -1}, epoch=2, now=1.0)
+    built.accumulator.stuck.poll(1.2)
+    line.wait("second", place)
+    for _ in range(5):
+        deliver(built, 1.2)
+    assert [one.waiter for one in line.budget.grant()] == ["moving"]
+    built.lead({0: 1, 1: 1}, epoch=3, now=1.3)
+    built.accumulator.stuck.poll(1.4)
+    assert [one.waiter for one in line.budget.grant()] == ["first", "second"]
 
 
 def test_nothing_of_the_share_is_left_when_callers_give_up() -> None:
