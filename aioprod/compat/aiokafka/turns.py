@@ -1,10 +1,10 @@
-"""Callers that wait for room, in the order of their calls: in one line, and in one for each topic that is stuck."""
+"""Callers that wait for room: in a line for each topic, in the order of their calls, whose first ones take turns."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeVarTuple, Unpack
 
 from aioprod.compat.aiokafka.sending import SendingProducer
@@ -15,7 +15,7 @@ __all__ = ["Turns"]
 _Record = TypeVarTuple("_Record")
 
 _EVERYONE: Final = ""
-"""The line of those that wait for what others hold; no topic has this name."""
+"""The line of the first ones, as far as their topic is not stuck; no topic has this name."""
 
 
 class _Line:
@@ -30,7 +30,10 @@ class _Line:
 
 
 class Turns:
-    """Has records accepted, each after all that were there before it in its line."""
+    """Has records accepted, each after all for its topic that were there before it.
+
+    What waits for the share of what is stuck holds up its own topic only.
+    """
 
     def __init__(self, producer: SendingProducer, timeout_s: float) -> None:
         self._producer = producer
@@ -40,32 +43,25 @@ class Turns:
 
     async def accepted(self, accept: Callable[[str, Unpack[_Record]], None], topic: str, *record: *_Record) -> None:
         """Call `accept` with a record until there is room for it; raises BufferFullError when there is none in time."""
-        name = _EVERYONE if _EVERYONE in self._lines else topic
-        if name not in self._lines:
-            try:
+        if topic not in self._lines and _EVERYONE not in self._lines:
+            with suppress(BufferFullError):
                 return accept(topic, *record)
-            except BufferFullError:
-                name = self._line_of(topic)
         full: BufferFullError | None = None
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s), self._in_line(topic):
                 while True:
-                    async with self._in_line(name):
+                    async with self._in_line(_EVERYONE):
                         while True:
                             try:
                                 return accept(topic, *record)
                             except BufferFullError as error:
                                 full = error
-                            if self._line_of(topic) != name:
+                            if self._producer.is_stuck_full:
                                 break
                             await self._producer.drain()
-                    name = self._line_of(topic)
+                    await self._producer.drain()
         except TimeoutError:
             raise full or BufferFullError(f"Other records waited for room for {self._timeout_s:g} s.") from None
-
-    def _line_of(self, topic: str) -> str:
-        """The line for a record that just found no room."""
-        return topic if self._producer.is_stuck_full else _EVERYONE
 
     @asynccontextmanager
     async def _in_line(self, name: str) -> AsyncIterator[None]:
