@@ -125,6 +125,7 @@ class StuckRecords:
         if self._budget.stuck.ceiling == UNLIMITED:
             self._set_ceiling(now)
             self._budget.stuck.reopen()
+        self._due(self._look_at)
 
     def _set_ceiling(self, now: float) -> None:
         share = self._budget.stuck
