@@ -1,8 +1,8 @@
 """How fast a topic is while another one of the same producer has no leader: `python -m benchmarks.stuck_topic`.
 
-Real brokers; 100 tasks for each of two partitions send records of 1 kB as fast as the memory (8 MB) lets them. The only
-replica of the second partition is on a broker that is killed. The figures are records per second of the first one:
-alone, beside the stuck one with the default of the setting, and with all of the memory for what is stuck, as before.
+Real brokers; 100 tasks for each of two topics send records of 1 kB to a partition as fast as the memory (8 MB) lets
+them. The only replica of the second one is on a broker that is killed. The figures are records per second of the first
+one: alone, beside the stuck one by default, and with all of the memory for what is stuck, as it was before.
 """
 
 from __future__ import annotations
@@ -44,27 +44,31 @@ async def _rate(
         moving, stuck = places
         start = time.monotonic()
         until = start + seconds
-        tasks = [asyncio.create_task(_send(producer, "t", moving, until)) for _ in range(_TASKS)]
+        tasks = [asyncio.create_task(_send(producer, "moving", moving, until)) for _ in range(_TASKS)]
         if not is_alone:
-            tasks += [asyncio.create_task(_send(producer, "t", stuck, until)) for _ in range(_TASKS)]
+            tasks += [asyncio.create_task(_send(producer, "stuck", stuck, until)) for _ in range(_TASKS)]
         counts = await asyncio.gather(*tasks)
         await producer.close(0.1)
         return sum(counts[:_TASKS]) / seconds
 
 
+async def _led_by(cluster: KafkaCluster, topic: str, broker_id: int) -> int:
+    async with Producer(cluster.bootstrap_servers) as producer:
+        infos = await producer.partitions_for(topic)
+    return next(info.partition for info in infos if info.leader is not None and info.leader.id == broker_id)
+
+
 async def _measure(seconds: float) -> None:
     async with await KafkaCluster.start(3) as cluster:
-        await cluster.create_topic("t", 3, replication_factor=1)
-        async with Producer(cluster.bootstrap_servers) as producer:
-            infos = await producer.partitions_for("t")
-        leaders = {info.leader.id: info.partition for info in infos if info.leader is not None}
-        places = leaders[1], leaders[2]
+        for topic in ("moving", "stuck"):
+            await cluster.create_topic(topic, 3, replication_factor=1)
+        places = await _led_by(cluster, "moving", 1), await _led_by(cluster, "stuck", 2)
         await cluster.kill(2)
         alone = await _rate(cluster, places, seconds, fraction=0.5, is_alone=True)
         beside = await _rate(cluster, places, seconds, fraction=0.5, is_alone=False)
         before = await _rate(cluster, places, seconds, fraction=1.0, is_alone=False)
     print(f"alone: {alone:,.0f} records/s")
-    print(f"beside a partition without leader: {beside:,.0f} records/s, {beside / alone:.2f} of that")
+    print(f"beside a topic without leader: {beside:,.0f} records/s, {beside / alone:.2f} of that")
     print(f"the same with buffer.memory.stuck.fraction=1: {before:,.0f} records/s, {before / alone:.2f} of that")
 
 
