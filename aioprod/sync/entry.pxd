@@ -1,5 +1,6 @@
 cimport cython
 
+from aioprod.producer.batching.accumulator cimport Accumulator
 from aioprod.producer cimport native
 
 
@@ -11,6 +12,8 @@ cdef class Entry:
     cdef readonly long long timestamp, bound
     cdef readonly double now
     cdef readonly object waiter, reservation
+
+    cpdef append_to(self, Accumulator accumulator, double now, long long granted)
 
 
 @cython.locals(entry=Entry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aioprod.producer import native
+from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.buffer_memory import Reservation
 from aioprod.producer.failure import rebuilt
 from aioprod.records.cursor import EncodedRecord
@@ -42,6 +43,20 @@ class Entry:
     def reserve(self, reservation: Reservation) -> None:
         """Memory is reserved for it."""
         self.reservation = reservation
+
+    def append_to(self, accumulator: Accumulator, now: float, granted: int) -> None:
+        """Append the record as one of the time `now`, in monotonic seconds; arguments and errors of `append` there."""
+        accumulator.append(
+            self.topic,
+            self.key,
+            self.value,
+            self.headers,
+            self.partition,
+            self.timestamp,
+            self.waiter,
+            now,
+            granted,
+        )
 
     def record(self) -> ProducerRecord:
         """The record as its caller would give it."""

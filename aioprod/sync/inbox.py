@@ -62,7 +62,7 @@ class Inbox:
         self._bytes = 0
         self._records = 0
         self._last_full: tuple[int, Entry] | None = None
-        """The thread and the record of the last full_at because of what is stuck."""
+        """The thread whose record was the last one without room as something of its topic is stuck, and that record."""
         self._is_open = True
         self._is_awake = False
         self._newest_s = 0.0
@@ -161,8 +161,8 @@ class Inbox:
 
     def last_full(self) -> Entry | None:
         """The last record without room as something of its topic is stuck, if it was one of this thread's."""
-        full_at, self._last_full = self._last_full, None
-        return None if full_at is None or full_at[0] != get_ident() else full_at[1]
+        last, self._last_full = self._last_full, None
+        return None if last is None or last[0] != get_ident() else last[1]
 
     def call(self, call: Call[Any]) -> bool:
         """Take a call that the loop is to begin once all that came before has left; False when this inbox is closed."""
@@ -241,21 +241,12 @@ class Inbox:
             if entry.now > self._newest_s:
                 self._newest_s = entry.now
             try:
-                accumulator.append(
-                    entry.topic,
-                    entry.key,
-                    entry.value,
-                    entry.headers,
-                    entry.partition,
-                    entry.timestamp,
-                    waiter,
-                    self._newest_s,
-                )
+                entry.append_to(accumulator, self._newest_s, 0)
             except BufferFullError:
                 if not accumulator.budget.stuck.size_without_room:
                     stop = entry
                     break
-                # The share of what is stuck is full. The record was accepted in its thread, which is the last one.
+                # The share of what is stuck is full, but its thread has accepted the record already.
                 self._append_accepted(accumulator, entry)
             except BaseException as error:
                 self._failed(entry, error)
@@ -267,17 +258,7 @@ class Inbox:
 
     def _append_accepted(self, accumulator: Accumulator, entry: Entry) -> None:
         try:
-            accumulator.append(
-                entry.topic,
-                entry.key,
-                entry.value,
-                entry.headers,
-                entry.partition,
-                entry.timestamp,
-                entry.waiter,
-                self._newest_s,
-                -1,
-            )
+            entry.append_to(accumulator, self._newest_s, -1)
         except BaseException as error:
             self._failed(entry, error)
 

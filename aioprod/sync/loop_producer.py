@@ -70,17 +70,7 @@ class LoopProducer(Producer):
         """Take a record for which memory is reserved; raises what `Producer.submit` raises."""
         self._engine.guard.check()
         self._engine.parts.accumulator.budget.end(reservation)
-        self._engine.parts.accumulator.append(
-            entry.topic,
-            entry.key,
-            entry.value,
-            entry.headers,
-            entry.partition,
-            entry.timestamp,
-            entry.waiter,
-            entry.now,
-            -1,
-        )
+        entry.append_to(self._engine.parts.accumulator, entry.now, -1)
 
     def give_back(self, reservation: Reservation) -> None:
         """Return reserved memory, used or not."""
