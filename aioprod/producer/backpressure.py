@@ -69,10 +69,10 @@ class MemoryWaiters:
 
         A task whose last record found no room as it is for something stuck waits for room for that.
         """
-        full_at = self._budget.stuck.last_full()
+        last = self._budget.stuck.last_full()
         await asyncio.sleep(0)
-        if full_at is not None and full_at[0] is not None and full_at[1]:
-            await self.drain_share(full_at[0], full_at[1])
+        if last.place is not None and last.size:
+            await self.drain_share(last.place, last.size)
             return
         budget = self._budget
         usable = budget.capacity - budget.stuck.used

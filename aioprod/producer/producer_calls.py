@@ -422,8 +422,7 @@ class ProducerCalls(TransactionalCalls):
         deadline = clock() + engine.max_block_s
         reservation = None
         while True:
-            full_at = self._accumulator.budget.stuck.last_full()
-            place = None if full_at is None else full_at[0]
+            place = self._accumulator.budget.stuck.last_full().place
             reservation = await engine.reserve(prepared, place, reservation)
             try:
                 await engine.parts.unknown_topics.known(prepared[0], deadline - clock())

@@ -135,7 +135,7 @@ class MemoryBudget:
         return reservation
 
     def stuck_changed(self) -> None:
-        """What is stuck was looked at: hold callers back for it, and let callers that it is over for join the others.
+        """What is stuck was looked at: hold back callers whose partition is stuck now, release those whose moves again.
 
         So those for the same partition are in the same queue, and keep their order.
         """

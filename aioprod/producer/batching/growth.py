@@ -112,7 +112,7 @@ class BatchGrowth:
                 batch.builder.limit_to(end)
 
     def has_first(self, batch: Batch) -> None:
-        """Its first record is in a batch: what that was given beyond a full batch, by its bound, is for no other."""
+        """A batch has its first record: the room beyond a full batch was for that one, and no other gets it."""
         batch.builder.limit_to(max(batch.full_position, batch.builder.position))
 
     def fill_buffer(self, batch: Batch, bound: int) -> bool:

@@ -263,11 +263,6 @@ class Partition:
             return False
         return self.stuck_since is None and not self.is_stuck(now)
 
-    @property
-    def topic_name(self) -> str:
-        """The name of its topic."""
-        return self.topic.name
-
     def label(self) -> str:
         """Its name in messages."""
         return f"{self.topic.name}-{self.index}"
@@ -407,9 +402,9 @@ class Topic:
         return self.parked_bytes
 
     @property
-    def topic_name(self) -> str:
-        """Its name."""
-        return self.name
+    def topic(self) -> Topic:
+        """Itself: what counts as stuck is a partition, or a topic whose partitions are not known."""
+        return self
 
     def label(self) -> str:
         """Its name in messages."""

@@ -87,7 +87,7 @@ class StuckRecords:
         self._look_at = now + max(_PAUSE_S, len(self._incomplete) * _PAUSE_PER_BATCH_S)
         for place in share.held:
             place.stuck_since = None
-            _topic_of(place).stuck_count -= 1
+            place.topic.stuck_count -= 1
         share.held = {}
         if self._budget.used > share.limit or share.waiting or share.reserved:
             for batch in self._incomplete:
@@ -102,20 +102,20 @@ class StuckRecords:
             for reservation in share.waiting:
                 self._hold_for_callers(reservation.place, now)
         share.used = sum(share.held.values())
-        share.topics = frozenset(place.topic_name for place in share.held)
+        share.topics = frozenset(place.topic.name for place in share.held)
         self._set_ceiling(now)
         self._budget.stuck_changed()
 
     def _hold(self, place: Partition | Topic, size: int, since: float) -> None:
         place.stuck_since = since
-        _topic_of(place).stuck_count += 1
+        place.topic.stuck_count += 1
         self._budget.stuck.held[place] = size
 
     def _hold_for_callers(self, place: Partition | Topic | None, now: float) -> None:
         """What holds nothing is stuck, too, while callers wait for it. A topic that was dropped is not."""
         if place is None or place.stuck_since is not None or not place.is_stuck(now):
             return
-        if self._topics.get(place.topic_name) is _topic_of(place):
+        if self._topics.get(place.topic.name) is place.topic:
             self._hold(place, 0, now)
 
     def _hold_from_now(self, place: Partition | Topic, now: float) -> None:
@@ -185,7 +185,7 @@ class StuckRecords:
         if granted >= 0 and not self._has_room(size, granted):
             share.note_full(place, size)
             full = stuck_full if share.ceiling == share.limit else buffer_full
-            raise full(place.topic_name, size, self._budget, now)
+            raise full(place.topic.name, size, self._budget, now)
         if granted or self._budget.fits(size):
             share.used += size
 
@@ -196,7 +196,3 @@ class StuckRecords:
         """
         share, budget = self._budget.stuck, self._budget
         return share.fits(size, granted, share.used if share.ceiling < budget.limit else budget.used)
-
-
-def _topic_of(place: Partition | Topic) -> Topic:
-    return place if isinstance(place, Topic) else place.topic

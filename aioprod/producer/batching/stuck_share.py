@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aioprod._words import bytes_of, seconds_of
 
@@ -14,10 +14,24 @@ if TYPE_CHECKING:
     from aioprod.producer.batching.buffer_memory import Reservation
     from aioprod.producer.batching.partition import Partition, Topic
 
-__all__ = ["UNLIMITED", "StuckShare", "enqueue"]
+__all__ = ["UNLIMITED", "StuckShare", "WithoutRoom", "enqueue"]
 
 UNLIMITED: Final = 2**62
 """The ceiling while nothing is stuck."""
+
+
+class WithoutRoom(NamedTuple):
+    """A record that found no room."""
+
+    caller: object
+    """The task whose record it is; None outside of any."""
+    place: Partition | Topic | None
+    """What it is for, as far as that is known."""
+    size: int
+    """Its bytes if the share of what is stuck has no room for them, 0 if the memory has none."""
+
+
+_NONE: Final = WithoutRoom(None, None, 0)
 
 
 class StuckShare:
@@ -61,7 +75,7 @@ class StuckShare:
         self.waiting: deque[Reservation] = deque()
         self._last_admitted = 0
         """The number of the last caller that bytes were reserved for."""
-        self._last_full: tuple[object, Partition | Topic | None, int] | None = None
+        self._last_full = _NONE
 
     def fits(self, size: int, arrived: int = 0, used: int = -1) -> bool:
         """Whether a stuck partition may take `size` bytes beside `used`, by default those of the share.
@@ -91,31 +105,28 @@ class StuckShare:
         return f"{place.label()} holds {bytes_of(size)} of it and has not moved for {seconds_of(now - since)}"
 
     def note_full(self, place: Partition | Topic | None, size: int) -> None:
-        """A record for `place`, None if that is not known, found no room: its task may wait for that next.
-
-        `size`: its bytes if the share has no room for them, 0 if the memory has none.
-        """
-        self._last_full = self._caller(), place, size
+        """A record found no room: its task may wait for that next. The arguments are those of `WithoutRoom`."""
+        self._last_full = WithoutRoom(self._caller(), place, size)
 
     def forget_full(self) -> None:
         """The next call finds out by itself what has no room."""
-        self._last_full = None
+        self._last_full = _NONE
 
     @property
     def size_without_room(self) -> int:
         """The bytes of the last record without room, if the share had none; else 0."""
-        return 0 if self._last_full is None else self._last_full[2]
+        return self._last_full.size
 
-    def last_full(self) -> tuple[Partition | Topic | None, int] | None:
-        """What the last record without room is for, and its `size`, if its task is this one; returned once."""
-        full_at, self._last_full = self._last_full, None
-        return None if full_at is None or full_at[0] is not self._caller() else full_at[1:]
+    def last_full(self) -> WithoutRoom:
+        """The last record without room, returned once; an empty one if there is none, or it is another task's."""
+        last, self._last_full = self._last_full, _NONE
+        return last if last.caller is self._caller() else _NONE
 
     def place_in(self, name: str) -> Partition | Topic | None:
         """Something of a topic that is stuck, None if nothing is."""
         if name not in self.topics:
             return None
-        return next((place for place in self.held if name == place.topic_name), None)
+        return next((place for place in self.held if name == place.topic.name), None)
 
     def hold_back(self, reservations: Iterable[Reservation]) -> None:
         """Let callers wait."""

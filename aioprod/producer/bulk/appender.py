@@ -76,8 +76,7 @@ class BulkAppender:
         """
         engine = self._engine
         budget = engine.parts.accumulator.budget
-        full_at = budget.stuck.last_full()
-        place = None if full_at is None else full_at[0]
+        place = budget.stuck.last_full().place
         share = min(_SHARE_MAX, budget.limit // _SHARES)
         size = part.needed if place is not None else max(part.needed, min(part.needed * part.left, share))
         reservation = await engine.parts.memory_waiters.reserve(size, engine.max_block_s, place)

@@ -78,8 +78,7 @@ class Producer:
 
     def wait(self, caller: Caller) -> None:
         """As `MemoryWaiters._wait`."""
-        full_at = self.stuck.last_full()
-        place = None if full_at is None else full_at[0]
+        place = self.stuck.last_full().place
         size = len(caller.value) + 40
         caller.reservation = self.budget.wait(size, caller, place=place, earlier=caller.reservation)
         self.waiting.append(caller)
