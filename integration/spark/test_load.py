@@ -361,15 +361,31 @@ def test_a_chunk_of_files_may_tell_the_time(kafka: KafkaCluster, table: DataFram
     assert sorted(json.loads(text)["id"] for text in values(kafka, topic)) == list(range(ROWS))
 
 
-@pytest.mark.parametrize("with_manifest", [True, False])
 def test_rows_that_are_others_for_each_chunk_are_found_out(
-    spark: SparkSession, kafka: KafkaCluster, tmp_path: Path, with_manifest: bool
+    spark: SparkSession, kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     made = functions.udf(lambda number: os.urandom(8).hex(), "string")
     df = spark.range(400).select(made("id").alias("text"), functions.lit("k").alias("customer"))
-    arguments: dict[str, Any] = {"manifest": str(tmp_path / "m")} if with_manifest else {}
     with pytest.raises(UsageError, match="400 rows were counted before it"):
-        run(df, kafka, new_topic(kafka, 1), chunks=3, **arguments)
+        run(df, kafka, new_topic(kafka, 1), chunks=3, manifest=str(tmp_path / "m"))
+
+
+def test_a_row_that_is_only_counted_is_found_out_without_a_manifest(
+    spark: SparkSession, kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    seen = str(tmp_path / "seen")
+
+    def is_there(number):  # type: ignore[no-untyped-def]  # Spark would take hints for those of pandas
+        if number:
+            return True
+        first = not os.path.exists(seen)
+        Path(seen).touch()
+        return first
+
+    kept = functions.udf(is_there, "boolean")
+    df = spark.range(400).filter(kept("id")).select(functions.col("id").cast("string").alias("text"))
+    with pytest.raises(UsageError, match="400 rows were counted before it, 399 rows were written"):
+        run(df, kafka, new_topic(kafka, 1), chunks=3, key=None)
 
 
 def test_a_stream_can_t_be_loaded(spark: SparkSession, kafka: KafkaCluster) -> None:
