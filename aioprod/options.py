@@ -257,8 +257,8 @@ class ProducerOptions(ClientOptions, total=False):
     off, or its broker does not answer, while others are delivered. 1.0: all of it. Not a setting of Java's. By default
     0.5."""
     max_request_size: int
-    """The largest request in bytes, and the largest single record before compression. Unless it is given, batches of
-    several partitions may take up to 16 MiB of the last request that a connection has in flight. By default 1048576."""
+    """The largest request in bytes, and the largest single record before compression. Unless it is given, a request has
+    up to 16 MiB of several partitions where the round trip would hold up what it leaves behind. By default 1048576."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     """How batches are compressed. A batch that compression would enlarge goes uncompressed. By default none."""
     compression_gzip_level: int

@@ -139,7 +139,7 @@ class ProducerConfig(ClientConfig):
         1_048_576,
         importance=MEDIUM,
         doc="The largest request in bytes, and the largest single record before compression. Unless it is given, "
-        "batches of several partitions may take up to 16 MiB of the last request that a connection has in flight.",
+        "a request has up to 16 MiB of several partitions where the round trip would hold up what it leaves behind.",
     )
     compression_type: str = choice(
         "none",

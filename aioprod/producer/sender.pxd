@@ -23,7 +23,7 @@ cdef class Sender:
     cdef object _turn, _wake_at
     cdef bint _is_closing, _expects_answers, _lingers, _adaptive_linger, _transactional
     cdef int _codec, _in_flight_max
-    cdef Py_ssize_t _request_size_max, _last_request_size
+    cdef Py_ssize_t _request_size_max, _large_request_size
     cdef double _request_timeout_s
     cdef object _negotiated
     cdef int _version_max, _version_picked
@@ -37,6 +37,7 @@ cdef class Sender:
         due=double, now=double, has_room=bint,
     )
     cpdef serve(self, BrokerQueue queue)
+    cdef Py_ssize_t _size_max(self, BrokerQueue queue) except -1
     cdef bint _cut(self, BrokerQueue queue) except -1
     cdef _stall(self, BrokerQueue queue, double now)
     @cython.locals(

@@ -31,6 +31,8 @@ TURN_S: Final = 0.004
 """How long requests are filled in one iteration of the loop; the request that passes it is finished."""
 RAW_BATCHES: Final = 3
 """How many batches of the largest inline size are compressed in one iteration of the loop."""
+_SLOW: Final = 0.125
+"""Requests stay small to a broker that answers after this share of `request.timeout.ms`: its link may be full."""
 
 
 class Sender:
@@ -49,7 +51,7 @@ class Sender:
         "_expects_answers",
         "_in_flight_max",
         "_is_closing",
-        "_last_request_size",
+        "_large_request_size",
         "_lingers",
         "_meters",
         "_negotiated",
@@ -86,7 +88,7 @@ class Sender:
         self._expects_answers = settings.acks != 0
         self._in_flight_max = settings.in_flight_max
         self._request_size_max = settings.max_request_size
-        self._last_request_size = settings.last_request_size
+        self._large_request_size = settings.large_request_size
         self._request_timeout_s = settings.request_timeout_s
         self._lingers = settings.linger_s > 0.0
         self._adaptive_linger = settings.adaptive_linger
@@ -172,16 +174,14 @@ class Sender:
                 return
             connection = link.connection
             assert connection is not None
-            raw_max = self._last_request_size
+            raw_max = self._large_request_size
             raw_min = 0
             if self._compressor is not None:
                 raw_min = self._compressor.inline_size
                 raw_max = RAW_BATCHES * raw_min
             has_room = queue.in_flight < self._in_flight_max
             while has_room:
-                # Further batches would wait for a round trip: the last request takes more of them.
-                is_last = queue.in_flight + 1 >= self._in_flight_max
-                size_max = self._last_request_size if is_last else self._request_size_max
+                size_max = self._size_max(queue)
                 batches = drain(self._accumulator, queue, now, size_max, raw_max, self._cut(queue))
                 if not batches:
                     break
@@ -199,6 +199,17 @@ class Sender:
                 self._wake_at(due)
         except BaseException as error:
             self._on_failure(error)
+
+    def _size_max(self, queue: BrokerQueue) -> int:
+        """How many bytes of several batches the next request takes.
+
+        What the last request in flight leaves behind waits for a round trip, and far away a few requests carry all that
+        can be stored in one. But a connection that takes long for what it has gets no more at once.
+        """
+        is_last = queue.in_flight + 1 >= self._in_flight_max
+        if (is_last or queue.pace_s > 0.0) and queue.round_trip_s < self._request_timeout_s * _SLOW:
+            return self._large_request_size
+        return self._request_size_max
 
     def _cut(self, queue: BrokerQueue) -> bool:
         """Whether open batches may be sent too, before they are full or have lingered.

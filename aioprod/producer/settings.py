@@ -10,7 +10,7 @@ from aioprod.records.compression import Compression
 
 __all__ = ["SenderSettings", "accumulator_settings", "sender_settings"]
 
-_LAST_REQUEST_SIZE: Final = 16 * 2**20
+_LARGE_REQUEST_SIZE: Final = 16 * 2**20
 """Brokers take 100 MiB (`socket.request.max.bytes`)."""
 UNLIMITED: Final = 2**31 - 1
 _BATCHES_REMEMBERED: Final = 5
@@ -26,8 +26,8 @@ class SenderSettings(NamedTuple):
     retries: int
     in_flight_max: int
     max_request_size: int
-    last_request_size: int
-    """The largest request that takes the last place in flight of its connection."""
+    large_request_size: int
+    """The largest request where a small one would have others wait for a round trip."""
     linger_s: float
     adaptive_linger: bool
     request_timeout_s: float
@@ -53,7 +53,7 @@ def sender_settings(config: ProducerConfig) -> SenderSettings:
         retries=config.retries,
         in_flight_max=config.max_in_flight_requests_per_connection,
         max_request_size=config.max_request_size,
-        last_request_size=_last_request_size(config),
+        large_request_size=_large_request_size(config),
         linger_s=config.linger_ms / 1000,
         adaptive_linger=config.adaptive_linger,
         request_timeout_s=config.request_timeout_ms / 1000,
@@ -65,10 +65,10 @@ def sender_settings(config: ProducerConfig) -> SenderSettings:
     )
 
 
-def _last_request_size(config: ProducerConfig) -> int:
+def _large_request_size(config: ProducerConfig) -> int:
     if "max_request_size" in config.explicit:
         return config.max_request_size
-    return max(config.max_request_size, _LAST_REQUEST_SIZE)
+    return max(config.max_request_size, _LARGE_REQUEST_SIZE)
 
 
 def accumulator_settings(config: ProducerConfig) -> AccumulatorSettings:

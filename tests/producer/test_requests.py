@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from aioprod import Producer
 from aioprod.errors import ErrorCode
 from aioprod.messages import ProduceRequest
 from aioprod.records.compression import Compression
 from aioprod.testing import FakeCluster
+from aioprod.testing.simulation import SimulatedLoop
+from aioprod.testing.simulation.producers import start
 from tests.support.producers import Outcomes, ShiftedClock, pass_time, produced, running, turns, until
 
 
@@ -28,6 +31,38 @@ async def test_a_request_stays_below_max_request_size(brokers: FakeCluster) -> N
     ]
     assert max(sizes) <= 3000
     assert len(sizes) == 4
+
+
+@pytest.mark.parametrize(
+    ("round_trip_s", "options", "largest"),
+    [
+        pytest.param(0.002, {}, 1_048_576, id="near"),
+        pytest.param(0.1, {}, 8 * 2**20, id="far"),
+        pytest.param(0.1, {"max_request_size": 2_000_000}, 2_000_000, id="far, with a size that was given"),
+        pytest.param(4.0, {}, 1_048_576, id="the link is slow"),
+    ],
+)
+def test_where_the_round_trip_is_long_a_request_takes_more_batches(
+    round_trip_s: float, options: dict[str, Any], largest: int
+) -> None:
+    async def play() -> None:
+        loop.network.conditions.latency_min_s = loop.network.conditions.latency_max_s = round_trip_s / 2
+        async with FakeCluster(1) as brokers:
+            brokers.create_topic("t", partitions=16)
+            producer = Producer(brokers.bootstrap, **options)
+            await start(producer, loop)
+            await producer.send("t", b"first", partition=0)
+            values, places = [b"x" * 100_000] * 5, range(16)
+            await asyncio.gather(*(producer.send_many("t", values, partition=place) for place in places))
+            sizes = [
+                sum(len(part.records or b"") for data in request.topic_data for part in data.partition_data)
+                for request in brokers.seen_of(ProduceRequest)
+            ]
+            assert largest / 2 - 100_000 < max(sizes) <= largest
+            await producer.close()
+
+    with SimulatedLoop(1) as loop:
+        loop.run(play())
 
 
 async def test_partitions_of_several_topics_share_a_request(brokers: FakeCluster) -> None:

@@ -33,7 +33,7 @@ cdef class Batch:
     cdef public double created, deadline, open_until
     cdef public Py_ssize_t full_position
     cdef public int units
-    cdef public bint is_largest
+    cdef public Py_ssize_t room
     cdef public int state, attempts, epoch
     cdef public bint maybe_stored, sealed, stamped, compressing, on_wire, unanswered, retrying, released, was_redirected
 

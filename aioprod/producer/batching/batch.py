@@ -92,7 +92,6 @@ class Batch:
         "deadline",
         "epoch",
         "full_position",
-        "is_largest",
         "maybe_stored",
         "on_wire",
         "open_until",
@@ -103,6 +102,7 @@ class Batch:
         "records",
         "released",
         "retrying",
+        "room",
         "sealed",
         "serial",
         "stamped",
@@ -126,8 +126,8 @@ class Batch:
         """While it is open, it takes no record that comes later: all records share the deadline."""
         self.full_position = 0
         """While it is open: where its builder is full, and the batch leaves or grows by another unit."""
-        self.is_largest = False
-        """While it is open: its buffer is one of the largest, most of which may be unused."""
+        self.room = 0
+        """While it is open: the bytes of its buffer, if that began larger than for one unit; else 0."""
         self.units = 1
         """How many batches of `batch.size` it counts for in loads and sticky turns: more than one, and it has grown."""
         self.topic_id = partition.topic.topic_id

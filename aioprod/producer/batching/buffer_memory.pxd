@@ -26,8 +26,15 @@ cdef class MemoryBudget:
 cdef class BufferPool:
     cdef readonly Py_ssize_t full_size, free_max
     cdef readonly list free
+    cdef Py_ssize_t _kept_max, _grown_kept
+    cdef dict _grown
 
     @cython.locals(size=Py_ssize_t)
     cpdef bytearray acquire(self, Py_ssize_t need)
     cpdef bytearray larger(self, bytearray buffer, Py_ssize_t need)
+    @cython.locals(size=Py_ssize_t)
     cpdef void release(self, bytearray buffer) except *
+    @cython.locals(kept=list)
+    cpdef bytearray acquire_grown(self, Py_ssize_t size)
+    @cython.locals(others=list)
+    cdef _release_grown(self, bytearray buffer, Py_ssize_t size)

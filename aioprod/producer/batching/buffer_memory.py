@@ -195,14 +195,14 @@ class MemoryBudget:
 
 
 class BufferPool:
-    """Hands out bytearrays for `batch.size`; keeps some full-size ones for reuse.
+    """Hands out bytearrays for `batch.size`, and larger ones for batches that grow; keeps some of them for reuse.
 
     Reusing a buffer saves the page faults of a fresh one. A partition that gets one record holds about a kilobyte,
     not a full batch, so that ten thousand partitions fit in memory. The next size is the full one, as it is not
     zeroed: pages of it that are never written cost nothing, while each size in between would be copied.
     """
 
-    __slots__ = ("free", "free_max", "full_size")
+    __slots__ = ("_grown", "_grown_kept", "_kept_max", "free", "free_max", "full_size")
 
     def __init__(self, batch_size: int, kept_max: int) -> None:
         self.full_size = PREFIX + max(batch_size, HEADER) + 1
@@ -211,6 +211,11 @@ class BufferPool:
         """The full-size buffers that nothing uses now."""
         self.free_max = kept_max // self.full_size
         """How many of these are kept: they take `kept_max` bytes at most."""
+        self._grown: dict[int, list[bytearray]] = {}
+        """The larger buffers that nothing uses now, by their length."""
+        self._grown_kept = 0
+        """The bytes of these."""
+        self._kept_max = kept_max
 
     def acquire(self, need: int) -> bytearray:
         """A buffer with room for `need` record bytes: a recycled one, else a small, a full, or a larger one."""
@@ -229,8 +234,29 @@ class BufferPool:
 
     def release(self, buffer: bytearray) -> None:
         """Take back a buffer that nothing reads any more."""
-        if len(buffer) == self.full_size and len(self.free) < self.free_max:
-            self.free.append(buffer)
+        size = len(buffer)
+        if size == self.full_size:
+            if len(self.free) < self.free_max:
+                self.free.append(buffer)
+        elif size in self._grown:
+            self._release_grown(buffer, size)
+
+    def acquire_grown(self, size: int) -> bytearray:
+        """A buffer of `size` bytes for a batch that grows: there are few such sizes."""
+        kept = self._grown.setdefault(size, [])
+        if not kept:
+            return memory.room(size)
+        self._grown_kept -= size
+        return kept.pop()
+
+    def _release_grown(self, buffer: bytearray, size: int) -> None:
+        """Keep a larger buffer; those of other sizes make room for it, as this size is in use now."""
+        for others in self._grown.values():
+            while self._grown_kept + size > self._kept_max and others and len(others[0]) != size:
+                self._grown_kept -= len(others.pop())
+        if self._grown_kept + size <= self._kept_max:
+            self._grown[size].append(buffer)
+            self._grown_kept += size
 
 
 def record_too_large(topic: str, bound: int, size_max: int, buffer_memory: int) -> RecordTooLargeError:

@@ -8,7 +8,7 @@ from aioprod.wire cimport memory
 
 
 cdef Py_ssize_t HEADER, PREFIX, _TAIL, _UNLIMITED
-cdef int _LATELY
+cdef Py_ssize_t _ROOM_DECAY, _UNUSED
 
 
 @cython.final
@@ -16,17 +16,18 @@ cdef class BatchGrowth:
     cdef BufferPool _pool
     cdef Py_ssize_t _batch_size, _size_max
     cdef bint _compresses
-    cdef Py_ssize_t _largest_count, _largest_size, _slack
+    cdef Py_ssize_t _open_room, _slack
     cdef Py_ssize_t _full_position
     cdef double _limit_s
 
+    @cython.locals(size=Py_ssize_t)
     cpdef bytearray buffer(self, Partition partition, Py_ssize_t bound)
-    cdef bint _may_be_largest(self) except -1
-    cdef bytearray _larger(self, Py_ssize_t size, Py_ssize_t needed)
+    @cython.locals(size=Py_ssize_t)
+    cdef Py_ssize_t _size_for(self, Py_ssize_t needed) except -1
     @cython.locals(partition=Partition)
     cpdef void closed(self, Batch batch) except *
     cpdef int units_of(self, Py_ssize_t size) except -1
-    @cython.locals(topic=Topic, end=Py_ssize_t)
+    @cython.locals(topic=Topic, end=Py_ssize_t, size=Py_ssize_t)
     cpdef void begin(self, Batch batch, Py_ssize_t bound, double now) except *
     cpdef void has_first(self, Batch batch) except *
     @cython.locals(builder=RecordBatchBuilder, buffer=bytearray)

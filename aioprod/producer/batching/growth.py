@@ -17,11 +17,14 @@ __all__ = ["SMALLEST_RECORD", "BatchGrowth"]
 SMALLEST_RECORD: Final = 7
 """A batch with less room than this takes no further record."""
 
-_LATELY: Final = 8
-"""So many batches that did not grow end the use of the largest buffers."""
+_ROOM_DECAY: Final = 8
+"""A partition's next buffer is by so large a part smaller than the last one, unless a batch needs the room again."""
 
 _SLACK: Final = 0.5
-"""The share of `buffer.memory` that the largest buffers of open batches may take in all."""
+"""The share of `buffer.memory` that buffers of open batches may take that begin larger than `batch.size`."""
+
+_UNUSED: Final = 4
+"""A batch that is closed with so small a part of its buffer used returns the rest."""
 
 _UNLIMITED: Final = 2**62
 
@@ -41,9 +44,8 @@ class BatchGrowth:
         "_batch_size",
         "_compresses",
         "_full_position",
-        "_largest_count",
-        "_largest_size",
         "_limit_s",
+        "_open_room",
         "_pool",
         "_size_max",
         "_slack",
@@ -59,39 +61,42 @@ class BatchGrowth:
         """A full batch with none before it is closed, so that it is compressed when its turn comes."""
         self._limit_s = settings.metadata_max_age_s
         """For how long batches of a topic stay below the size that a broker has rejected, in seconds."""
-        self._largest_count = 0
-        """How many open batches have one of the largest buffers."""
+        self._open_room = 0
+        """The bytes of the buffers of open batches that began larger than `batch.size`."""
         self._slack = int(settings.buffer_memory * _SLACK)
         self._full_position = pool.full_size - _TAIL
         """Where the records of one unit end in its buffer."""
-        self._largest_size = PREFIX + self._size_max + _TAIL if self._size_max > self._batch_size else 0
-        """The bytes of the largest buffer, 0 where no batch grows."""
 
     def buffer(self, partition: Partition, bound: int) -> bytearray:
         """A buffer for a batch that begins with a record of at most `bound` bytes.
 
-        It is one of the largest if one of the batches before has grown, so that nothing is copied where most do.
+        It is as large as the batches before have become, so that nothing is copied where most grow.
         """
-        if partition.grown_lately and HEADER + bound <= self._size_max and self._may_be_largest():
-            return memory.room(self._largest_size)
+        if min(partition.room, self._size_max) > self._batch_size and HEADER + bound <= self._size_max:
+            size = self._size_for(max(partition.room, HEADER + bound))
+            if self._open_room + size <= self._slack:
+                return self._pool.acquire_grown(size)
         return self._pool.acquire(bound)
 
-    def _may_be_largest(self) -> bool:
-        """Whether there are few of the largest buffers. Pages of them that are not written cost nothing."""
-        return (self._largest_count + 1) * self._size_max <= self._slack
+    def _size_for(self, needed: int) -> int:
+        """The bytes of a buffer for `needed` bytes of a batch that grows.
 
-    def _larger(self, size: int, needed: int) -> bytearray:
-        """A buffer for a batch that grows: twice as long as before, so that a byte is copied once on average."""
-        return memory.room(max(needed + _TAIL, min(2 * size, self._largest_size)))
+        Each size is twice the one before, so that a byte is copied once on average, and buffers are used again.
+        """
+        size = self._batch_size
+        while size < needed:
+            size *= 2
+        return PREFIX + min(size, self._size_max) + _TAIL
 
     def closed(self, batch: Batch) -> None:
         """An open batch takes no more records: return what it has not used of a larger buffer."""
         partition = batch.partition
-        partition.grown_lately = _LATELY if batch.units > 1 else max(0, partition.grown_lately - 1)
-        if batch.is_largest:
-            batch.is_largest = False
-            self._largest_count -= 1
-            batch.builder.trim()
+        partition.room = max(batch.builder.size, partition.room - partition.room // _ROOM_DECAY)
+        if batch.room:
+            self._open_room -= batch.room
+            if batch.builder.size < batch.room // _UNUSED:
+                batch.builder.trim()
+            batch.room = 0
 
     def units_of(self, size: int) -> int:
         """How many batches of `batch.size` a batch of `size` bytes counts for."""
@@ -100,9 +105,10 @@ class BatchGrowth:
     def begin(self, batch: Batch, bound: int, now: float) -> None:
         """Say where a batch is full that is opened for a record of at most `bound` bytes."""
         batch.full_position = self._full_position
-        if len(batch.builder.buffer) == self._largest_size:
-            batch.is_largest = True
-            self._largest_count += 1
+        size = len(batch.builder.buffer)
+        if size > self._full_position + _TAIL:
+            batch.room = size
+            self._open_room += size
             batch.builder.limit_to(max(self._full_position, PREFIX + HEADER + bound))
         topic = batch.partition.topic
         if topic.size_limit is not None:
@@ -163,7 +169,7 @@ class BatchGrowth:
         units = max(batch.units + 1, self.units_of(builder.position + bound - PREFIX))
         full_position = PREFIX + min(units * self._batch_size, size_max)
         if full_position + _TAIL > len(builder.buffer):
-            self._pool.release(builder.grow(self._larger(len(builder.buffer), full_position)))
+            self._pool.release(builder.grow(self._pool.acquire_grown(self._size_for(full_position - PREFIX))))
         builder.limit_to(full_position)
         added = units - batch.units
         batch.units = units

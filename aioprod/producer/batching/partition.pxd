@@ -39,7 +39,7 @@ cdef class Partition:
     cdef public BrokerQueue queue
     cdef public Batch open
     cdef public object queued, unacknowledged
-    cdef public int index, in_flight_max, leader_epoch, grown_lately, in_flight, retrying, epoch
+    cdef public int index, in_flight_max, leader_epoch, room, in_flight, retrying, epoch
     cdef public long long round, producer_id, next_sequence, unknown_serial, gap_from, transaction
     cdef public Py_ssize_t uncounted, uncounted_bytes
     cdef public double retry_at, moved_at

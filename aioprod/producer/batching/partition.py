@@ -102,7 +102,7 @@ class BrokerQueue:
         self.in_flight += 1
         if self.in_flight >= in_flight_max:
             self.full_since = now
-        self.paced_until = now + self.pace_s
+        self.paced_until = now
 
     def landed(self, batches: list[Batch], now: float, in_flight_max: int) -> None:
         """A request with these batches was answered, or never will be."""
@@ -160,7 +160,6 @@ class Partition:
     __slots__ = (
         "epoch",
         "gap_from",
-        "grown_lately",
         "has_unexplained_gap",
         "in_flight",
         "in_flight_max",
@@ -176,6 +175,7 @@ class Partition:
         "queued",
         "retry_at",
         "retrying",
+        "room",
         "round",
         "stuck_since",
         "suspended",
@@ -195,8 +195,8 @@ class Partition:
         """The queue of its leader, None while there is no leader."""
         self.leader_epoch = -1
         self.open: Batch | None = None
-        self.grown_lately = 0
-        """More than 0: one of the batches that were closed last has grown."""
+        self.room = 0
+        """The bytes that its next batch may need, by the last ones."""
         self.queued: deque[Batch] = deque()
         self.in_flight = 0
         """Batches on the wire."""

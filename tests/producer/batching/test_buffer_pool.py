@@ -1,4 +1,4 @@
-"""Buffers of two sizes, recycled at full size."""
+"""Buffers: small ones, full ones and larger ones, which are used again from the full size on."""
 
 from __future__ import annotations
 
@@ -59,3 +59,27 @@ def test_full_size_buffers_are_used_again() -> None:
     assert pool.acquire(10) is second
     assert pool.acquire(10) is first
     assert len(pool.acquire(10)) == 1024
+
+
+def test_larger_buffers_are_used_again_by_their_size() -> None:
+    pool = BufferPool(1000, 10_000)
+    large, larger = pool.acquire_grown(2000), pool.acquire_grown(4000)
+    assert (len(large), len(larger)) == (2000, 4000)
+    pool.release(large)
+    pool.release(larger)
+    assert pool.acquire_grown(4000) is larger
+    assert pool.acquire_grown(4000) is not larger
+    assert pool.acquire_grown(2000) is large
+    pool.release(bytearray(3000))
+    assert len(pool.acquire_grown(3000)) == 3000, "a size that no batch has grown to is not kept"
+
+
+def test_larger_buffers_make_room_for_the_size_that_is_in_use() -> None:
+    pool = BufferPool(1000, 10_000)
+    old = [pool.acquire_grown(4000) for _ in range(3)]
+    new = [pool.acquire_grown(2000) for _ in range(6)]
+    for buffer in old + new:
+        pool.release(buffer)
+    again = [pool.acquire_grown(2000) for _ in range(6)]
+    assert [any(one is buffer for buffer in new) for one in again] == [True] * 5 + [False]
+    assert not any(pool.acquire_grown(4000) is buffer for buffer in old)

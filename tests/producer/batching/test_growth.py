@@ -494,3 +494,43 @@ class _Chaos:
             assert [batch.serial for batch in waiting] == sorted(batch.serial for batch in waiting)
         assert accumulator.budget.used == sum(batch.record_bytes for batch in accumulator.incomplete)
         assert not expired(accumulator, self.now, 1)
+
+
+def test_a_batch_begins_in_a_buffer_for_what_the_last_ones_have_become() -> None:
+    harness = grown_harness()
+    partition = send_one(harness).partition
+    (first,) = fill(harness, 10)
+    harness.accumulator.close_batch(first, 1.0)
+    sizes = []
+    for _ in range(12):
+        (batch,) = fill(harness, 1)
+        sizes.append(len(batch.builder.buffer) // UNIT)
+        harness.accumulator.close_batch(batch, 1.0)
+    assert sizes == sorted(sizes, reverse=True)
+    assert (sizes[0], sizes[-1]) == (8, 1)
+    assert {*sizes} == {8, 4, 2, 1}, "as few sizes as there can be"
+    assert partition.room < UNIT
+
+
+def test_a_batch_that_has_used_little_of_its_buffer_returns_the_rest() -> None:
+    harness = grown_harness()
+    send_one(harness)
+    (first,) = fill(harness, 10)
+    harness.accumulator.close_batch(first, 1.0)
+    (little,) = fill(harness, 1)
+    assert len(little.builder.buffer) > 8 * UNIT
+    harness.accumulator.close_batch(little, 1.0)
+    assert len(little.builder.buffer) < UNIT
+    (third,) = fill(harness, 3)
+    harness.accumulator.close_batch(third, 1.0)
+    assert len(third.builder.buffer) > 4 * UNIT > 3 * third.builder.size
+
+
+def test_open_batches_begin_large_only_within_half_of_the_memory() -> None:
+    harness = grown_harness(buffer_memory=20 * UNIT)
+    for place in (0, 1):
+        (batch,) = fill(harness, 1, partition=place)
+        batch.partition.room = 8 * UNIT
+    harness.drain()
+    sizes = [len(fill(harness, 1, partition=place)[0].builder.buffer) // UNIT for place in (0, 1)]
+    assert sizes == [8, 1]
