@@ -18,12 +18,12 @@ SMALLEST_RECORD: Final = 7
 """A batch with less room than this takes no further record."""
 
 _ROOM_DECAY: Final = 8
-"""A partition's next buffer is by so large a part smaller than the last one, unless a batch needs the room again."""
+"""By so large a part a partition expects its next batch to be smaller than before, unless it has grown as far again."""
 
 _SLACK: Final = 0.5
 """The share of `buffer.memory` that buffers of open batches may take that begin larger than `batch.size`."""
 
-_UNUSED: Final = 4
+_UNUSED: Final = 8
 """A batch that is closed with so small a part of its buffer used returns the rest."""
 
 _UNLIMITED: Final = 2**62
@@ -70,10 +70,10 @@ class BatchGrowth:
     def buffer(self, partition: Partition, bound: int) -> bytearray:
         """A buffer for a batch that begins with a record of at most `bound` bytes.
 
-        It is as large as the batches before have become, so that nothing is copied where most grow.
+        It has twice the room that the batches before have grown to, so that nothing is copied where most grow.
         """
         if min(partition.room, self._size_max) > self._batch_size and HEADER + bound <= self._size_max:
-            size = self._size_for(max(partition.room, HEADER + bound))
+            size = self._size_for(max(2 * partition.room, HEADER + bound))
             if self._open_room + size <= self._slack:
                 return self._pool.acquire_grown(size)
         return self._pool.acquire(bound)
@@ -91,7 +91,7 @@ class BatchGrowth:
     def closed(self, batch: Batch) -> None:
         """An open batch takes no more records: return what it has not used of a larger buffer."""
         partition = batch.partition
-        partition.room = max(batch.builder.size, partition.room - partition.room // _ROOM_DECAY)
+        partition.room = max(batch.units * self._batch_size, partition.room - partition.room // _ROOM_DECAY)
         if batch.room:
             self._open_room -= batch.room
             if batch.builder.size < batch.room // _UNUSED:

@@ -196,7 +196,7 @@ class Partition:
         self.leader_epoch = -1
         self.open: Batch | None = None
         self.room = 0
-        """The bytes that its next batch may need, by the last ones."""
+        """The bytes to which its next batch may grow, by the last ones."""
         self.queued: deque[Batch] = deque()
         self.in_flight = 0
         """Batches on the wire."""
