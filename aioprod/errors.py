@@ -28,6 +28,7 @@ AioprodError
 ├── TopicFailuresError            some topics of a call could not be created, deleted or extended
 ├── GroupFailuresError            some groups of a call, or offsets of one, could not be deleted
 ├── UndeliveredRowsError          rows of a Spark job could not be delivered
+├── StillUnknownError             it can't be said (yet) whether a record is stored
 ├── SendFailuresError             records of a send_many() or send_arrow() failed               (ExceptionGroup)
 └── DeliveryError                 an accepted record was not delivered; always one of the three:
     ├── NotSentError              it never left this process: safe to send again
@@ -37,8 +38,8 @@ AioprodError
 A record that fails as its producer is fenced ends with a DeliveryError of its family that is a ProducerFencedError too.
 
 `may_be_stored` says whether what was to be written may be in the log. It is True of UnknownOutcomeError,
-TransactionUnknownError, FlushTimeoutError and UndeliveredRowsError, of any error of a commit whose request may have
-reached the coordinator, and of any error of a `send_many()` that has sent some of its records.
+StillUnknownError, TransactionUnknownError, FlushTimeoutError and UndeliveredRowsError, of any error of a commit whose
+request may have reached the coordinator, and of any error of a `send_many()` that has sent some of its records.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ __all__ = [
     "RequestTimedOutError",
     "SendFailuresError",
     "SerializationError",
+    "StillUnknownError",
     "TlsError",
     "TopicExistsError",
     "TopicFailuresError",
@@ -377,9 +379,34 @@ class NotSentError(DeliveryError):
 
 
 class UnknownOutcomeError(DeliveryError):
-    """The record was sent and the answer was lost: it may be stored, sending it again may make a duplicate."""
+    """The record was sent and the answer was lost: it may be stored, sending it again may make a duplicate.
+
+    `Producer.resolve` finds out which.
+    """
 
     may_be_stored = True
+    _sent: Any = None
+    """The record's batch and its index there, as the producer that sent it keeps them."""
+
+    @property
+    def resolvable(self) -> bool:
+        """Whether `Producer.resolve` may find out, now or later: the producer that sent the record is idempotent."""
+        return self._sent is not None and bool(self._sent.is_open)
+
+
+class StillUnknownError(AioprodError):
+    """It can't be said whether a record is stored: by now, or for ever where `resolvable` of its error is False.
+
+    `reason` is one of "undecided" (no later record of the partition was acknowledged), "unanswered" (it could not be
+    read), "no right", "too many bytes", "not ended" (its transaction), "deleted", "lost state", "unclean election",
+    "another producer id", "recreated", "long ago" and "not idempotent". The message says it in a sentence.
+    """
+
+    may_be_stored = True
+
+    def __init__(self, message: str, *, reason: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
 
 
 class RejectedError(DeliveryError):

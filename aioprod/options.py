@@ -261,6 +261,11 @@ class ProducerOptions(ClientOptions, total=False):
     up to 16 MiB of several partitions where the round trip would hold up what it leaves behind. By default 1048576."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     """How batches are compressed. A batch that compression would enlarge goes uncompressed. By default none."""
+    resolve_timeout_ms: int
+    """How long `Producer.resolve` tries to find out whether a record is stored, where its call does not say. By default
+    60000."""
+    resolve_max_bytes: int
+    """How many bytes of a partition `Producer.resolve` reads to find a record. By default 268435456."""
     compression_gzip_level: int
     """More is smaller and slower. -1: zlib's default. By default -1."""
     compression_lz4_level: int

@@ -56,6 +56,7 @@ def test_whether_it_may_be_stored_is_said_by_every_error() -> None:
     kinds = {name: getattr(errors, name) for name in errors.__all__ if name != "ErrorCode"}
     assert {name for name, kind in kinds.items() if kind.may_be_stored} == {
         "FlushTimeoutError",
+        "StillUnknownError",
         "TransactionUnknownError",
         "UndeliveredRowsError",
         "UnknownOutcomeError",

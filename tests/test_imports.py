@@ -30,10 +30,10 @@ PRODUCER = {
     "producer": "backpressure batching bulk call_order callbacks clock closing completion completions compressor "
     "deleted_topics delivery_future engine environment explain failure failure_reports foreign_calls guard health logs "
     "lost_brokers mass_failure meters native outcomes pipeline preparation producer producer_calls producer_id "
-    "reporting sender settings transactions unclosed unknown_topics",
+    "reporting resolver sender settings transactions unclosed unknown_topics",
     "producer.batching": "accumulator accumulator_settings batch batch_events buffer_memory bulk_values drain growth "
     "lifecycle lines parking partition partition_choice produce retry sequences size_limit splitting states stuck "
-    "stuck_share topic_updates",
+    "stuck_share topic_updates unknown",
     "producer.bulk": "appender call send_many",
     "producer.logs": "callback_faults event_log milestones stall_monitor unread_failures",
     "producer.transactions": "calls rules states",

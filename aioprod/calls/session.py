@@ -44,15 +44,24 @@ class Session(ClientListener):
     """Connects a reader, a member or an administrator to a cluster; its metadata requests never create topics.
 
     `settings` are fields of ClientSettings that override `config`. `name` is what messages call the user object.
+    `clock` is in monotonic seconds, `random` is for jitter.
     """
 
-    def __init__(self, config: SessionConfig, name: str, **settings: Any) -> None:
+    def __init__(
+        self,
+        config: SessionConfig,
+        name: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        random: Random | None = None,
+        **settings: Any,
+    ) -> None:
         self.config = config
         self.timeout_s = config.default_api_timeout_ms / 1000
-        self.clock: Callable[[], float] = time.monotonic
+        self.clock = clock
         self._name = name
         self._settings = ClientSettings.from_config(config, allow_auto_topic_creation=False, **settings)
-        self._random = Random()  # noqa: S311  # for jitter
+        self._random = Random() if random is None else random  # noqa: S311  # for jitter
         self._client: Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiters = Waiters()

@@ -148,6 +148,18 @@ class ProducerConfig(ClientConfig):
         importance=HIGH,
         doc="How batches are compressed. A batch that compression would enlarge goes uncompressed.",
     )
+    resolve_timeout_ms: int = integer(
+        60_000,
+        at_least=1,
+        importance=LOW,
+        doc="How long `Producer.resolve` tries to find out whether a record is stored, where its call does not say.",
+    )
+    resolve_max_bytes: int = integer(
+        268_435_456,
+        at_least=1,
+        importance=LOW,
+        doc="How many bytes of a partition `Producer.resolve` reads to find a record.",
+    )
     compression_gzip_level: int = integer(
         -1, at_least=1, at_most=9, also=-1, importance=MEDIUM, doc="More is smaller and slower. -1: zlib's default."
     )

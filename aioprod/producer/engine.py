@@ -389,6 +389,7 @@ class Engine:
         self.parts.close()
         if self.parts.producer_id is not None:
             await self.parts.producer_id.close()
+        await self.parts.resolver.close()
         if self.transactions is not None:
             await self.transactions.stop()
         if self._sending is not None:

@@ -17,6 +17,7 @@ from aioprod.errors import (
     TransactionAbortedError,
     UnknownOutcomeError,
 )
+from aioprod.producer.batching.unknown import Sent, UnknownBatch
 from aioprod.records.cursor import EncodedRecord
 from aioprod.records.headers import decode_headers
 from aioprod.types import ProducerRecord
@@ -63,6 +64,8 @@ class Failure(NamedTuple):
     hint: str | None = None
     reasons: dict[int, str] | None = None
     """What the broker said of single records, by their index in the batch (KIP-467)."""
+    unknown: UnknownBatch | None = None
+    """What is kept to find out whether the batch is stored."""
 
     @property
     def message(self) -> str:
@@ -86,6 +89,8 @@ class Failure(NamedTuple):
             hint=self.hint,
         )
         error.__cause__ = self.cause
+        if isinstance(error, UnknownOutcomeError) and self.unknown is not None:
+            error._sent = Sent(self.unknown, index)
         return error
 
 

@@ -9,7 +9,7 @@ from aioprod.producer.meters cimport Meters
 
 @cython.final
 cdef class Outcomes:
-    cdef object _settings, _completions, _rules, _backoff, _scheduler, _unforeseen
+    cdef object _settings, _unknown, _completions, _rules, _backoff, _scheduler, _unforeseen
     cdef Accumulator _accumulator
     cdef Meters _meters
     cdef readonly object explainer, event_log

@@ -34,6 +34,7 @@ from aioprod.producer.batching.retry import AMBIGUOUS, Verdict, failure_family, 
 from aioprod.producer.batching.splitting import set_apart, split
 from aioprod.producer.batching.states import IN_FLIGHT
 from aioprod.producer.batching.topic_updates import update_topics
+from aioprod.producer.batching.unknown import UnknownBatch, UnknownBatches
 from aioprod.producer.completions import Completions
 from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import Failure
@@ -95,6 +96,7 @@ class Outcomes:
         settings: SenderSettings,
         *,
         accumulator: Accumulator,
+        unknown: UnknownBatches,
         completions: Completions,
         meters: Meters,
         explainer: Explainer,
@@ -106,6 +108,7 @@ class Outcomes:
     ) -> None:
         self._settings = settings
         self._accumulator = accumulator
+        self._unknown = unknown
         self._completions = completions
         self._meters = meters
         self._rules = rules
@@ -255,6 +258,7 @@ class Outcomes:
             for name in recreated:
                 for partition in self._accumulator.topics[name].partitions:
                     sequences.unestablish(partition)
+                    self._unknown.topic_recreated(partition)
         for batch in list(self._accumulator.incomplete):
             name = batch.partition.topic.name
             waits = name in recreated and batch.state != IN_FLIGHT
@@ -339,11 +343,15 @@ class Outcomes:
         """
         if land(self._accumulator, batch, now):
             self._deliver(batch, base_offset, append_time, now)
+        elif batch.unknown is not None and base_offset >= 0:
+            self._unknown.answered_late(batch.unknown, base_offset)
 
     def _deliver(self, batch: Batch, base_offset: int, append_time: int, now: float) -> None:
         sequences = self._accumulator.sequences
         if sequences is not None and batch.base_sequence >= 0 and not self._is_orphan(batch):
-            sequences.acknowledge(batch)
+            if batch.partition.unknown is not None and base_offset >= 0:
+                self._unknown.decide(batch, base_offset)
+            sequences.acknowledge(batch, base_offset)
         limit = batch.partition.topic.size_limit
         if limit is not None:
             limit.acknowledged(batch)
@@ -396,6 +404,7 @@ class Outcomes:
             cause=batch.cause,
             hint=_hint(family, batch),
             reasons=reasons,
+            unknown=self._kept(batch, now) if family is UnknownOutcomeError else None,
         )
         self._completions.fail(batch, failure)
         sequences = self._accumulator.sequences
@@ -404,6 +413,12 @@ class Outcomes:
         complete(self._accumulator, batch, now)
         self._meters.failed(batch)
         self._rules.batch_failed(batch, failure.message)
+
+    def _kept(self, batch: Batch, now: float) -> UnknownBatch | None:
+        """What is needed to find out about a batch later; None without sequence numbers."""
+        if self._accumulator.sequences is None or batch.base_sequence < 0:
+            return None
+        return self._unknown.add(batch, now, is_transactional=self._settings.transactional)
 
     def _fail_for(self, reason: MassFailure, batch: Batch, now: float) -> None:
         if reason.cause is not None:

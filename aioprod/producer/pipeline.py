@@ -54,6 +54,7 @@ from aioprod.producer.mass_failure import MassFailure
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import FAILED_PER_TURN, Outcomes
 from aioprod.producer.producer_id import ProducerIdKeeper
+from aioprod.producer.resolver import Resolver
 from aioprod.producer.sender import Sender
 from aioprod.producer.settings import SenderSettings, accumulator_settings
 from aioprod.producer.transactions.rules import TransactionRules
@@ -116,9 +117,11 @@ class Pipeline(ClientListener, BatchEvents):
         faults = CallbackFaults(clock)
         self.failure_reports = FailureReports(on_error, clock=clock, scheduler=self.scheduler, callback_faults=faults)
         self.completions = self._completions(interceptors, faults, rules)
+        self.resolver = Resolver(config, clock=clock, random=environment.random)
         self.outcomes = Outcomes(
             settings,
             accumulator=accumulator,
+            unknown=self.resolver.unknown,
             completions=self.completions,
             meters=meters,
             explainer=Explainer(settings, accumulator=accumulator, client=self.client, rules=rules, clock=clock),

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aioprod.config import ProducerConfig
+from aioprod.errors import UnknownOutcomeError
 from aioprod.producer.callbacks import error_callback
 from aioprod.producer.foreign_calls import ForeignCallHints
+from aioprod.producer.preparation import seconds
 from aioprod.producer.producer_calls import ProducerCalls
-from aioprod.types import ErrorCallback
+from aioprod.types import ErrorCallback, RecordMetadata
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -48,6 +50,19 @@ class Producer(ProducerCalls, ForeignCallHints):
         """The class says what the arguments are."""
         given = all_options(options, key_serializer, value_serializer, partitioner, interceptors)
         super().__init__(ProducerConfig.given(config, bootstrap_servers, given), error_callback(on_error))
+
+    async def resolve(self, error: UnknownOutcomeError, timeout: float | None = None) -> RecordMetadata | None:
+        """What became of a record that failed with this error: its place, or None if it is in no log and never will be.
+
+        Waits until a later record of the partition is acknowledged, which decides, and reads the log before it: up to
+        `resolve.max.bytes`, with the right to READ the topic. A record of a transaction that was aborted counts as not
+        stored. `timeout` is in seconds, by default `resolve.timeout.ms`. The same error may be given again.
+
+        Raises StillUnknownError where it can't be said by then, or ever; UsageError for another error, one of another
+        producer, and when the producer is closed. See docs/guarantees.md for why its answers are certain.
+        """
+        self._engine.guard.check_running()
+        return await self._engine.parts.resolver.resolve(error, seconds("resolve", timeout))
 
 
 def all_options(

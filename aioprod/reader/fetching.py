@@ -100,13 +100,17 @@ class Fetching:
     """Builds Fetch requests for partitions, and reads the batches of their responses, and the replicas that they name.
 
     With `sessions` each broker has a fetch session (KIP-227), as suits a reader that stays: a broker has room for a
-    thousand, and gives the room of those that have not been used for two minutes to others.
+    thousand, and gives the room of those that have not been used for two minutes to others. `hides` leaves out what no
+    reader sees.
     """
 
-    def __init__(self, config: ReaderConfig, replicas: ReadReplicas, *, sessions: bool = False) -> None:
+    def __init__(
+        self, config: ReaderConfig, replicas: ReadReplicas, *, sessions: bool = False, hides: bool = True
+    ) -> None:
         self._isolation_level = ISOLATION_LEVELS[config.isolation_level]
         self._config = config
         self._replicas = replicas
+        self._hides = hides
         self._turns = 0
         self._sessions: defaultdict[int, FetchSession] | None = defaultdict(FetchSession) if sessions else None
 
@@ -293,7 +297,7 @@ class Fetching:
                 hides = hidden.hides(batch)
                 start = one.offset
                 one.offset = max(start, batch.next_offset)
-                if not hides and start < one.offset and batch.base_offset < one.end:
+                if not (hides and self._hides) and start < one.offset and batch.base_offset < one.end:
                     yield FetchedBatch(one.tp, batch, start, one.end)
                 if one.is_done:
                     return

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
-from aioprod.calls.leaders import LeaderRequests
 from aioprod.calls.session import Session, SessionUser
-from aioprod.cluster import Cluster
-from aioprod.errors import AioprodError, BrokerError, ErrorCode
-from aioprod.messages import FetchRequest, FetchResponse
+from aioprod.errors import AioprodError
 from aioprod.reader.arrow_rows import ARROW_ROWS, ArrowRows, check_arrow, opened
 from aioprod.reader.bounds import Bound, Selection
 from aioprod.reader.config import ReaderConfig
 from aioprod.reader.deserializing import Deserializers
-from aioprod.reader.fetching import FetchedBatch, Fetching, answer_size_max, decompressed
-from aioprod.reader.offsets import EARLIEST, LATEST, At, look_up, topic_offsets
+from aioprod.reader.fetching import FetchedBatch, answer_size_max, decompressed
+from aioprod.reader.offsets import At, topic_offsets
 from aioprod.reader.position import Position
 from aioprod.reader.read_replicas import ReadReplicas
+from aioprod.reader.responses import responses
 from aioprod.types import ConsumedRecord, TopicPartition
 
 if TYPE_CHECKING:
@@ -138,8 +136,8 @@ class Reader(SessionUser):
             await self._session.partitions(tp.topic)
             topic_id = self._session.cluster().topic_id(tp.topic)
         position = Position(tp=tp, offset=start, end=end, topic_id=topic_id)
-        async with aclosing(self._responses([position])) as responses:
-            async for batches in responses:
+        async with aclosing(responses(self._session, self.config, self._replicas, [position])) as answers:
+            async for batches in answers:
                 if response := list(batches):
                     yield response
 
@@ -201,62 +199,10 @@ class Reader(SessionUser):
             Position(tp=TopicPartition(topic, partition), offset=start, end=end, topic_id=topic_id)
             for partition, (start, end) in bounds.items()
         ]
-        async with aclosing(self._responses(positions)) as responses:
-            async for batches in responses:
+        async with aclosing(responses(session, self.config, self._replicas, positions)) as answers:
+            async for batches in answers:
                 for fetched in batches:
                     yield fetched
-
-    async def _responses(self, positions: Sequence[Position]) -> AsyncGenerator[Iterator[FetchedBatch], None]:
-        """The batches of each response; the caller uses them up before it takes the next one."""
-        session = self._session
-        replicas = self._replicas
-        fetching = Fetching(self.config, replicas)
-
-        def request(node_id: int, requested: Sequence[Position]) -> FetchRequest:
-            cluster = session.cluster()
-            _check_same(requested, cluster)
-            return fetching.request(requested, cluster)
-
-        leaders: LeaderRequests[Position, FetchResponse]
-        async with LeaderRequests(
-            session,
-            positions,
-            request,
-            purpose="read",
-            operation="READ",
-            version=lambda: replicas.version,
-            lost=fetching.lost,
-            target=replicas.node,
-        ) as leaders:
-            while (answered := await leaders.next()) is not None:
-                found = fetching.accept(leaders, answered)
-                await self._check_in_range(fetching.out_of_range(answered, found))
-                yield fetching.batches_of(leaders, answered, found)
-
-    async def _check_in_range(self, positions: Sequence[Position]) -> None:
-        """Raise BrokerError with the range of the log, which does not contain these."""
-        for one in positions:
-            first, end = [
-                (await look_up(self._session, {one.tp: timestamp}, self.config.isolation_level))[one.tp]
-                for timestamp in (EARLIEST, LATEST)
-            ]
-            hint = "Retention has removed what was before: keep records longer, or start later."
-            raise BrokerError(
-                f"Partition {one.tp.partition} of topic {one.tp.topic!r} can't be read from offset {one.offset} on: "
-                f"its log goes from {first} to {end} now.",
-                code=ErrorCode.OFFSET_OUT_OF_RANGE,
-                hint=hint if one.offset < first else None,
-            )
-
-
-def _check_same(positions: Sequence[Position], cluster: Cluster) -> None:
-    for one in positions:
-        if one.is_replaced(cluster):
-            raise BrokerError(
-                f"Topic {one.tp.topic!r} was deleted and created again while it was read.",
-                code=ErrorCode.INCONSISTENT_TOPIC_ID,
-                hint="What was read up to here belongs to the topic that was deleted.",
-            )
 
 
 def read(

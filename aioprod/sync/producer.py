@@ -15,7 +15,7 @@ from aioprod._process_bound import ProcessBound
 from aioprod._short_reprs import client_repr
 from aioprod._words import counted
 from aioprod.config import ProducerConfig
-from aioprod.errors import AioprodError, ConfigError, InvalidRecordError, ProducerClosedError
+from aioprod.errors import AioprodError, ConfigError, InvalidRecordError, ProducerClosedError, UnknownOutcomeError
 from aioprod.net.settings import client_id_of
 from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.preparation import record_of, seconds
@@ -249,6 +249,14 @@ class Producer(ProcessBound):
         session = self._session
         if session is not None and not session.flush(limit_s) and session.was_started:
             self._open_session()  # Which raises why there is none.
+
+    def resolve(self, error: UnknownOutcomeError, timeout: float | None = None) -> RecordMetadata | None:
+        """What became of a record that failed with this error, as `aioprod.Producer.resolve` says it.
+
+        Raises what that raises, and UsageError in a callback.
+        """
+        limit_s = seconds("resolve", timeout)
+        return self._run("resolve", lambda producer: producer.resolve(error, limit_s))
 
     # --- life
 

@@ -15,7 +15,8 @@ from tests.support.builds import Build, check_same
 def test_any_faults(seed: int, in_flight_max: int, retries: int, epoch: int) -> None:
     def run(build: Build) -> object:
         module = build["tests.support.sequence_model"]
-        model = module.random_run(Random(seed), 150, in_flight_max=in_flight_max, retries=retries, epoch=epoch)
+        options = {"in_flight_max": in_flight_max, "retries": retries, "epoch": epoch}
+        model = module.random_run(Random(seed), 150, module.Model, **options)
         failed = {value: family.__name__ for value, family in model.completions.failed.items()}
         return model.log.values, model.completions.delivered, failed, model.sequences.bumps, model.sequences.epoch
 

@@ -55,6 +55,7 @@ def check(plan: Plan, ledger: Ledger, evidence: Evidence) -> list[str]:
     stored = Counter(number for numbers in log.values() for number in numbers.values())
     for entry in ledger.entries:
         problems += (f"Record {entry.number}: {problem}" for problem in _outcome(plan, entry, log, stored))
+        problems += (f"Record {entry.number}: {problem}" for problem in _resolved(entry, evidence.committed))
     if plan.idempotent and HAS_SEQUENCES:
         problems += _duplicates(log)
         problems += _needless_bumps(plan, ledger, evidence)
@@ -96,6 +97,24 @@ def _outcome(plan: Plan, entry: Entry, log: Log, stored: Counter[int]) -> Iterab
         plan, entry
     ):
         yield f"it got its outcome {late_s:.1f} s after its deadline."
+
+
+def _resolved(entry: Entry, committed: Log) -> Iterable[str]:
+    """Whether what `Producer.resolve` said is what the log says."""
+    if entry.resolved is None or entry.lost:
+        return
+    places = {
+        (partition, offset)
+        for (name, _, partition), numbers in committed.items()
+        if name == entry.topic
+        for offset, number in numbers.items()
+        if number == entry.number
+    }
+    if isinstance(entry.resolved, bool):
+        if places:
+            yield f"it was said to be in no log, and is at {places}."
+    elif (entry.resolved.partition, entry.resolved.offset) not in places:
+        yield f"it was said to be at {entry.resolved!r}, and is at {places or 'no place'}."
 
 
 def _was_delivered(plan: Plan, entry: Entry) -> bool:

@@ -23,7 +23,8 @@ class Entry:
 
     `send_error` is the exception of the call if the record was not accepted. `completions` counts its outcomes, and
     `metadata` or `error` is the last one. `offsets` are those of all records of the same call, by partition. `lost`:
-    the cluster lost it. `cancelled`: its sender was cancelled, so only `on_error` may report its failure (`reported`).
+    the cluster lost it. `resolved` is what `Producer.resolve` said: its place, False if it is in no log, None if it is
+    not known. `cancelled`: its sender was cancelled, so only `on_error` may report its failure (`reported`).
     """
 
     number: int
@@ -44,6 +45,7 @@ class Entry:
     withdrawn: bool = False
     maybe_accepted: bool = False
     lost: bool = False
+    resolved: RecordMetadata | bool | None = None
     reported: list[AioprodError] = field(default_factory=list)
 
     @property

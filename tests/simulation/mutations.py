@@ -16,6 +16,31 @@ __all__ = ["MUTATIONS"]
 
 _ALL = (
     Mutation(
+        "a batch of another producer id decides about an unknown one",
+        "aioprod.producer.batching.unknown",
+        "            elif unknown.producer_id != by.producer_id:\n",
+        "            elif unknown.producer_id != by.producer_id and found.append(unknown):\n",
+    ),
+    Mutation(
+        "the search for an unknown batch begins too late",
+        "aioprod.producer.stored_batches",
+        "Search(decision, decision.before.offset, is_certain=True)",
+        "Search(decision, decision.by.offset, is_certain=True)",
+    ),
+    Mutation(
+        "an unknown batch is known by its number alone",
+        "aioprod.producer.batching.search",
+        "        unknown = self._wanted.get((batch.producer_id, batch.producer_epoch, batch.base_sequence))\n",
+        "        same = {key[2]: one for key, one in self._wanted.items()}\n"
+        "        unknown = same.get(batch.base_sequence)\n",
+    ),
+    Mutation(
+        "an aborted transaction is taken for a committed one",
+        "aioprod.producer.batching.search",
+        "batch.control_type() == ControlType.ABORT",
+        "batch.control_type() is None",
+    ),
+    Mutation(
         "what moves again leaves its callers waiting",
         "aioprod.producer.batching.stuck_share",
         "            admitted.append(reservation)\n",

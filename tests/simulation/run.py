@@ -20,7 +20,7 @@ from typing import Any, Self
 from unittest import mock
 
 from aioprod import Producer
-from aioprod.errors import ErrorCode, UnknownOutcomeError
+from aioprod.errors import ErrorCode, StillUnknownError, UnknownOutcomeError
 from aioprod.messages import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from aioprod.producer.transactions.states import TransactionState
 from aioprod.records.layout import HEADER, PRODUCER_EPOCH, RECORD_COUNT
@@ -50,6 +50,8 @@ ROUNDS_MAX = 8
 """How many times a record may still fail after the faults before its partition counts as stuck."""
 CALM_S = 60.0
 """Long enough that everything sent before has arrived."""
+RESOLVED_S = 10.0
+"""The time to find out about one record."""
 FOUND_S = 2.0
 """The producer finds a topic that was created later within this time; until then it caches that it does not exist."""
 CLOSE_LATE_S = 0.5
@@ -232,6 +234,7 @@ class Run:
         await gremlin.stop()
         if ending == "flush":
             await self._check_recovery(producer, work, gremlin)
+            await self._resolve(producer)
         if ending in ("flush", "close"):
             await self._close(producer, None)
         self.report = await producer.close()
@@ -269,6 +272,20 @@ class Run:
             # Idle connections may have died meanwhile: detecting that and a retry take time.
             has_time = options["delivery_timeout_ms"] >= 3 * options["request_timeout_ms"] + 5000
             await self._until_all_accept(producer, work, 1 if has_time else 3)
+
+    async def _resolve(self, producer: Producer) -> None:
+        """Find out about records with an unknown outcome: each partition has got a later one."""
+        if producer._engine.guard.cause is not None:
+            return
+        for entry in self.ledger.entries:
+            error = entry.final_error
+            if isinstance(error, UnknownOutcomeError):
+                try:
+                    entry.resolved = await producer.resolve(error, RESOLVED_S) or False
+                except StillUnknownError as still:
+                    self.result.outcomes[f"still unknown: {still.reason}"] += 1
+                else:
+                    self.result.outcomes["resolved, stored" if entry.resolved else "resolved, not stored"] += 1
 
     async def _until_all_accept(self, producer: Producer, work: Work, rounds: int) -> None:
         """Send to each partition until its records are delivered, in at most so many rounds.

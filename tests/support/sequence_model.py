@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from aioprod import ProducerConfig
 from aioprod._error_codes import ErrorCode
@@ -22,13 +22,14 @@ from aioprod.producer.batching.batch_events import BatchEvents
 from aioprod.producer.batching.drain import drain
 from aioprod.producer.batching.lifecycle import expired, release, set_producer_id
 from aioprod.producer.batching.sequences import Sequences
+from aioprod.producer.batching.unknown import UnknownBatches
 from aioprod.producer.failure import Failure
 from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters
 from aioprod.producer.outcomes import Outcomes
 from aioprod.producer.settings import sender_settings
 from aioprod.producer.transactions.rules import TransactionRules
-from aioprod.records.parser import parse_batches
+from aioprod.records.parser import ParsedBatch, parse_batches
 from aioprod.wire.codec import encode
 from tests.support.accumulators import Harness
 
@@ -64,6 +65,8 @@ class ModelLog:
 
     def __init__(self) -> None:
         self.values: list[int] = []
+        self.batches: list[ParsedBatch] = []
+        """Those of the values, where they are stored."""
         self.producers: dict[int, ProducerState] = {}
 
     def append(self, stored: bytes) -> tuple[ErrorCode, int]:
@@ -89,7 +92,16 @@ class ModelLog:
         state.last_sequence = last
         state.batches.append((first, last, offset))
         self.values += values
+        self.batches.append(batch.placed(offset))
         return ErrorCode.NONE, offset
+
+    def by_producer_id(self) -> dict[int, list[int]]:
+        """The values of each producer id, as they are stored."""
+        found: dict[int, list[int]] = {}
+        for batch in self.batches:
+            values = self.values[batch.base_offset : batch.next_offset]
+            found.setdefault(batch.producer_id, []).extend(values)
+        return found
 
     def restart(self) -> None:
         """Restart the broker: it restores only the last batch of each producer."""
@@ -147,10 +159,12 @@ class Model(BatchEvents):
         self.harness.lead({0: 1})
         self.accumulator = self.harness.accumulator
         self.completions = RecordedCompletions(self.harness)
+        self.unknown = UnknownBatches(self.decided)
         config = ProducerConfig.from_options(bootstrap_servers="localhost:9092", retries=retries)
         self.outcomes = Outcomes(
             sender_settings(config)._replace(transactional=transactional),
             accumulator=self.accumulator,
+            unknown=self.unknown,
             completions=self.completions,  # type: ignore[arg-type]
             meters=Meters(topics_max=9),
             explainer=SilentExplainer(),  # type: ignore[arg-type]
@@ -162,12 +176,17 @@ class Model(BatchEvents):
         )
         self.log = ModelLog()
         self.wire: deque[tuple[list[Batch], bytes]] = deque()
+        self.late: list[bytes] = []
+        """Requests on connections that are closed, and may arrive all the same."""
         self.now = 0.0
         self.sent = 0
         self.renewals = 0
         set_producer_id(self.accumulator, 7, epoch, 0.0)
         self._first_sequence = sequence
         self._forgotten: set[int] = set()
+
+    def decided(self) -> None:
+        """It is known more of unknown batches."""
 
     def retry_unsafe(self, batch: Batch) -> None:
         self.outcomes.fail_unsafe(batch, self.now)
@@ -245,6 +264,14 @@ class Model(BatchEvents):
             self.outcomes.lost(batches, BrokerConnectionError("cut", address="b:1"), self.now)
         return [stored for _, stored in list(wire)[handled:]]
 
+    def renew(self) -> None:
+        """Give the producer another id."""
+        set_producer_id(self.accumulator, self.sequences.producer_id + 1, 0, self.now)
+
+    def arrive(self, index: int) -> None:
+        """One of the late requests arrives."""
+        self.log.append(self.late.pop(index))
+
     def restart(self) -> None:
         """Restart the broker, which loses part of the producers' states."""
         self.log.restart()
@@ -262,7 +289,7 @@ class Model(BatchEvents):
         """Answer everything; nothing may be left."""
         for _ in range(10 * self.sent + 100):
             if self.sequences.is_exhausted:
-                set_producer_id(self.accumulator, self.sequences.producer_id + 1, 0, self.now)
+                self.renew()
             if not self.drain() and not self.wire:
                 break
             while self.wire:
@@ -275,7 +302,9 @@ class Model(BatchEvents):
     def check(self) -> None:
         """Each record has one outcome, and the log agrees with it: once, in order, at the reported offset."""
         assert len(self.completions.delivered) + len(self.completions.failed) == self.sent
-        assert self.log.values == sorted(set(self.log.values))
+        assert len(self.log.values) == len(set(self.log.values))
+        for stored in self.log.by_producer_id().values():
+            assert stored == sorted(stored), "brokers distinguish old from new only within one id"
         for value, offset in self.completions.delivered.items():
             assert self.log.values[offset] == value
         for value, family in self.completions.failed.items():
@@ -283,14 +312,17 @@ class Model(BatchEvents):
                 assert value not in self.log.values
 
 
-def random_run(random: Random, steps: int, **options: Any) -> Model:
+ModelT = TypeVar("ModelT", bound=Model)
+
+
+def random_run(random: Random, steps: int, kind: type[ModelT], **options: Any) -> ModelT:
     """Random steps of a model: sends, answers, lost answers, restarts, expiry."""
-    model = Model(**options)
+    model = kind(**options)
     errors = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT)
     final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE, ErrorCode.POLICY_VIOLATION)
     for _ in range(steps):
         if model.sequences.is_exhausted and random.random() < 0.3:
-            set_producer_id(model.accumulator, model.sequences.producer_id + 1, 0, model.now)
+            model.renew()
         choice = random.random()
         if choice < 0.4:
             for _ in range(random.randrange(1, 8)):
@@ -298,13 +330,15 @@ def random_run(random: Random, steps: int, **options: Any) -> Model:
         elif choice < 0.6:
             model.drain()
         elif choice < 0.64:
-            model.cut(random.randrange(len(model.wire) + 1))
+            model.late += model.cut(random.randrange(len(model.wire) + 1))
             if random.random() < 0.3 and not model.completions.is_unsure and options.get("retries", RETRIES) == RETRIES:
                 model.restart()
         elif choice < 0.67:
             seconds = random.choice((30.0, 60.0, 121.0))
             if not model.is_forgotten:
                 model.expire(seconds)
+        elif model.late and choice < 0.7:
+            model.arrive(random.randrange(len(model.late)))
         elif model.wire:
             _random_answer(model, random, errors, final)
     model.finish()

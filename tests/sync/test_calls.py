@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import datetime
 import pickle
 import threading
@@ -23,9 +24,12 @@ from aioprod.errors import (
     RecordTooLargeError,
     SendFailuresError,
     SerializationError,
+    StillUnknownError,
+    UnknownOutcomeError,
     UnknownTopicError,
     UsageError,
 )
+from aioprod.messages import ProduceRequest
 from aioprod.sync import Producer
 from aioprod.testing.fixtures import running_fake_cluster
 from tests.support.producers import PATIENCE_S, Outcomes, Spy
@@ -300,3 +304,23 @@ def test_its_text(fake_cluster: Any) -> None:
     assert repr(producer) == "<aioprod.sync.Producer 'shop' at a:1, b:2 and 1 more: 0 records waiting>"
     producer.close()
     assert repr(producer) == "<aioprod.sync.Producer 'shop' at a:1, b:2 and 1 more: closed>"
+
+
+def test_resolve_says_what_became_of_a_record(fake_cluster: Any) -> None:
+    fake_cluster.create_topic("t")
+    with sync_producer(
+        fake_cluster.bootstrap, delivery_timeout_ms=500, request_timeout_ms=400, linger_ms=0
+    ) as producer:
+        fault = fake_cluster.fault(ProduceRequest, drop="before", times=None)
+        with pytest.raises(UnknownOutcomeError) as raised:
+            producer.send("t", b"lost")
+        with pytest.raises(StillUnknownError, match="no later record"):
+            producer.resolve(raised.value, timeout=0)
+        with pytest.raises(UsageError, match="is not a time"):
+            producer.resolve(raised.value, timeout=-1)
+        fake_cluster.call(fault.end)
+        while not fake_cluster.records("t"):
+            with contextlib.suppress(UnknownOutcomeError):
+                producer.send("t", b"later")
+        assert producer.resolve(raised.value, PATIENCE_S) is None
+    assert {record.value for record in fake_cluster.records("t")} == {b"later"}

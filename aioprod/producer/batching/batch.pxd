@@ -28,7 +28,7 @@ cdef class Batch:
     cdef public RecordBatchBuilder builder
     cdef public list waiters, barriers
     cdef public set withdrawn
-    cdef public object places, topic_id, broker, code, cause
+    cdef public object places, topic_id, broker, code, cause, unknown
     cdef public long long serial, records, record_bytes, producer_id, base_sequence
     cdef public double created, deadline, open_until
     cdef public Py_ssize_t full_position

@@ -110,6 +110,7 @@ class Batch:
         "topic_id",
         "unanswered",
         "units",
+        "unknown",
         "waiters",
         "was_redirected",
         "withdrawn",
@@ -137,6 +138,8 @@ class Batch:
 
         `producer/completions.py` knows what the entries are.
         """
+        self.unknown: Any = None
+        """The `UnknownBatch` that it became when its outcome could not be known."""
         self.withdrawn: set[int] | None = None
         """The indexes of records that were taken back, and are still encoded."""
         self.places: _Places | None = None

@@ -39,11 +39,12 @@ cdef class Partition:
     cdef public BrokerQueue queue
     cdef public Batch open
     cdef public object queued, unacknowledged
-    cdef public int index, in_flight_max, leader_epoch, room, in_flight, retrying, epoch
+    cdef public int index, in_flight_max, leader_epoch, room, in_flight, retrying, epoch, acknowledged_epoch
     cdef public long long round, producer_id, next_sequence, unknown_serial, gap_from, transaction
+    cdef public long long acknowledged_serial, acknowledged_offset, acknowledged_producer_id, acknowledged_sequence
     cdef public Py_ssize_t uncounted, uncounted_bytes
     cdef public double retry_at, moved_at
-    cdef public object stuck_since
+    cdef public object stuck_since, unknown
     cdef public bint listed, is_established, has_unexplained_gap, suspended
 
     @cython.locals(at_most=int)

@@ -158,6 +158,11 @@ class Partition:
     """Batches of one partition in the order of their records: sent before, queued, and the open one last."""
 
     __slots__ = (
+        "acknowledged_epoch",
+        "acknowledged_offset",
+        "acknowledged_producer_id",
+        "acknowledged_sequence",
+        "acknowledged_serial",
         "epoch",
         "gap_from",
         "has_unexplained_gap",
@@ -184,6 +189,7 @@ class Partition:
         "unacknowledged",
         "uncounted",
         "uncounted_bytes",
+        "unknown",
         "unknown_serial",
     )
 
@@ -234,6 +240,14 @@ class Partition:
         """The serial of the last batch whose outcome is unknown, -1 for none."""
         self.gap_from = -1
         """The serial of the first batch that is certainly not stored, -1 for none: no batch behind it is stored."""
+        self.acknowledged_serial = -1
+        """The serial of the batch that was stored last at a known offset, -1 for none; what follows describes it."""
+        self.acknowledged_offset = -1
+        self.acknowledged_producer_id = -1
+        self.acknowledged_epoch = -1
+        self.acknowledged_sequence = -1
+        self.unknown: list[Any] | None = None
+        """Its `UnknownBatch`es that nothing has decided yet; kept by `UnknownBatches`."""
         self.suspended = False
         """It waits for a producer id, for an epoch, or to be added to `transaction`."""
         self.transaction = 0

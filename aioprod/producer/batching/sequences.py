@@ -129,13 +129,21 @@ class Sequences:
         partition.unacknowledged.clear()
         self.unresolved.pop(partition, None)
 
-    def acknowledge(self, batch: Batch) -> None:
+    def acknowledge(self, batch: Batch, base_offset: int = -1) -> None:
         """A broker has stored a batch, and so all that were stamped before it: a gap before it was none.
+
+        `base_offset` is -1 where the broker has said only that it has the batch.
 
         A transaction stays lost all the same: it has to be aborted, and the next one begins in another epoch.
         """
         partition = batch.partition
         partition.is_established = True
+        if base_offset >= 0:
+            partition.acknowledged_serial = batch.serial
+            partition.acknowledged_offset = base_offset
+            partition.acknowledged_producer_id = batch.producer_id
+            partition.acknowledged_epoch = batch.epoch
+            partition.acknowledged_sequence = batch.base_sequence
         if 0 <= partition.unknown_serial < batch.serial and not self.transactional:
             partition.unknown_serial = -1
             partition.has_unexplained_gap = False
@@ -180,6 +188,7 @@ class Sequences:
     def unestablish(self, partition: Partition) -> None:
         """The log of a partition was replaced: as at the beginning, it accepts any number as its first."""
         partition.is_established = False
+        partition.acknowledged_serial = -1
 
     def split(self, batch: Batch, parts: list[Batch]) -> None:
         """Replace a stamped batch that was not stored by `parts`, which share its numbers."""
@@ -199,8 +208,11 @@ class Sequences:
     def forget(self, topic: Topic) -> bool:
         """Whether a topic without records can be forgotten; its partitions will start at 0 again, in a later epoch.
 
-        In the same epoch a broker would take these numbers for duplicates.
+        In the same epoch a broker would take these numbers for duplicates. Not while a batch has an unknown outcome: a
+        later record may decide about it.
         """
+        if any(partition.unknown for partition in topic.partitions):
+            return False
         for partition in topic.partitions:
             if partition.producer_id == self.producer_id and partition.epoch >= self.epoch:
                 if self.transactional:

@@ -49,6 +49,15 @@ class Effects:
         self._sequences.begin_transaction()
         self._guard.begin_transaction()
 
+    def aborted(self, identity: ProducerIdentity, *, implicit: bool) -> None:
+        """The transaction was aborted, and the producer has this identity now.
+
+        If partitions join it by their first Produce request (`implicit`), no request that is still on its way can be
+        stored for good: markers have the next epoch, and a leader without one looks it up at the coordinator first.
+        """
+        if implicit:
+            self._parts.resolver.unknown.transaction_aborted(identity.producer_id, identity.epoch)
+
     def set_producer_id(self, identity: ProducerIdentity) -> None:
         """Stamp the batches that are sent from now on with this producer id and epoch."""
         set_producer_id(self._parts.accumulator, identity.producer_id, identity.epoch, self.now())

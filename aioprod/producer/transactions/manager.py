@@ -140,8 +140,7 @@ class TransactionManager(TransactionRules):
         implicit = self._effects.transaction_version() >= FIRST_IMPLICIT
         is_unsafe = not self._transaction.implicit and (implicit or self._coordination.may_be_known)
         if self._end is not None and (self.state is S.UNINITIALIZED or (self.state is S.READY and is_unsafe)):
-            # A delayed request of the transaction before, EndTxn above all, has the same epoch and would act on this
-            # one.
+            # A delayed request of the one before, EndTxn above all, has the same epoch and would act on this one.
             await self._initialize(E.BEGIN)
         self._advance(E.BEGIN)
         self._transaction = OpenTransaction(implicit)
@@ -257,6 +256,7 @@ class TransactionManager(TransactionRules):
             self._release_joining()
             if ended:
                 self.error = None
+                self._effects.aborted(self._identity, implicit=self._transaction.implicit)
                 self._advance(E.ENDED)
 
     def _steps_to_abort(self, present: OpenTransaction) -> tuple[Step, ...]:

@@ -244,7 +244,7 @@ def test_what_an_unclean_leader_has_lost_has_an_unknown_outcome_and_the_rest_con
     model = anchored()
     fill(model, 3)
     model.cut(2)
-    del model.log.values[1:]
+    del model.log.values[1:], model.log.batches[1:]
     model.log.producers[7].last_sequence = -5
     model.log.producers[7].batches.clear()
     fill(model, 1)
@@ -373,6 +373,6 @@ def test_random_faults(seed: int) -> None:
     random = Random(seed)
     options = {"in_flight_max": random.choice((1, 2, 5)), "epoch": random.choice((0, EPOCH_MAX - 1))}
     model = random_run(
-        random, 200, retries=random.choice((0, 3, 1000)), sequence=random.choice((0, 2**31 - 50)), **options
+        random, 200, Model, retries=random.choice((0, 3, 1000)), sequence=random.choice((0, 2**31 - 50)), **options
     )
     assert len(model.completions.delivered) + len(model.completions.failed) == model.sent

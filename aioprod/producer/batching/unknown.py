@@ -1,0 +1,218 @@
+"""Batches whose outcome is unknown, and the later batches that decide about them.
+
+A broker may still have such a batch on its way in. Two acknowledgements end that, as `Sequences` sends no batch behind
+it before all in flight are answered:
+
+- of a later batch of the same producer id and epoch: by the rule of sequence numbers the batch is stored before it;
+- of a batch of a higher epoch of the same id, which a leader has appended: it rejects the older epoch from then on, and
+  so do those that follow it, as the batch is on all replicas in sync (acks=all). The unknown batch is stored before
+  it, or nowhere.
+
+Another producer id decides nothing. What was acknowledged before is before the unknown batch in the log, so that the
+place of both bounds what has to be read (`search.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.partition import Partition
+
+__all__ = ["RECREATED", "Decision", "Place", "Sent", "UnknownBatch", "UnknownBatches", "Verdict"]
+
+KEPT_MAX: Final = 10_000
+"""So many batches are kept."""
+KEPT_S: Final = 12 * 3600.0
+"""For so long: a broker keeps the state of a producer for a day by default (`producer.id.expiration.ms`)."""
+
+RECREATED: Final = ("recreated", "its topic was deleted, or created again")
+
+
+class Place(NamedTuple):
+    """A batch of this producer that is stored: `sequence` is the number of its first record."""
+
+    offset: int
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+class Verdict(NamedTuple):
+    """What became of a batch; `base_offset` is -1 where it is in no log and never will be.
+
+    `records` has timestamp (ms), key size and value size of each record by its place in the batch, the sizes -1 for
+    null; a record that compaction has removed is not there.
+    """
+
+    base_offset: int
+    records: dict[int, tuple[int, int, int]]
+
+
+class Decision:
+    """An acknowledged batch that decides about unknown ones: they are stored between `before` and `by`, or nowhere."""
+
+    __slots__ = ("batches", "before", "by")
+
+    def __init__(self, batches: list[UnknownBatch], before: Place | None, by: Place) -> None:
+        self.batches = batches
+        self.before = before
+        """The last batch that was acknowledged before them; None if there was none."""
+        self.by = by
+        """The batch that decides; the only unknown one itself where its late answer gave its place."""
+
+
+class UnknownBatch:
+    """What is kept about a batch whose outcome is unknown; the errors of its records refer to it."""
+
+    __slots__ = (
+        "base_sequence",
+        "count",
+        "decision",
+        "epoch",
+        "failed_at",
+        "hopeless",
+        "is_transactional",
+        "max_timestamp",
+        "owner",
+        "partition",
+        "producer_id",
+        "serial",
+        "topic",
+        "topic_id",
+        "verdict",
+    )
+
+    def __init__(self, owner: UnknownBatches, batch: Batch, now: float, *, is_transactional: bool) -> None:
+        self.owner = owner
+        self.topic = batch.partition.topic.name
+        self.partition = batch.partition.index
+        self.topic_id: bytes | None = batch.topic_id
+        self.producer_id = batch.producer_id
+        self.epoch = batch.epoch
+        self.base_sequence = batch.base_sequence
+        self.count = batch.builder.count
+        self.max_timestamp = batch.builder.max_timestamp
+        """In ms, of the producer's clock."""
+        self.is_transactional = is_transactional
+        self.serial = batch.serial
+        self.failed_at = now
+        """In monotonic seconds."""
+        self.decision: Decision | None = None
+        self.verdict: Verdict | None = None
+        self.hopeless: tuple[str, str] | None = None
+        """The reason, and in a sentence why it will never be known; None while it may be."""
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()  # Only the producer that sent it can find out: the error alone is for other processes.
+
+
+class Sent:
+    """A record of an unknown batch."""
+
+    __slots__ = ("batch", "index")
+
+    def __init__(self, batch: UnknownBatch, index: int) -> None:
+        self.batch: UnknownBatch | None = batch
+        """None in another process."""
+        self.index = index
+        """Its place in the batch."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may become known what happened to it."""
+        return self.batch is not None and self.batch.hopeless is None
+
+
+class UnknownBatches:
+    """The batches of a producer whose outcome is unknown, the oldest first."""
+
+    def __init__(self, decided: Callable[[], object]) -> None:
+        self._decided = decided
+        """Called when it is known more of some of them."""
+        self._kept: dict[UnknownBatch, Partition] = {}
+
+    def add(self, batch: Batch, now: float, *, is_transactional: bool) -> UnknownBatch:
+        """Keep what is needed to find out about a batch; the oldest ones are forgotten where there are too many."""
+        unknown = UnknownBatch(self, batch, now, is_transactional=is_transactional)
+        partition = batch.partition
+        for old in list(self._kept):
+            if len(self._kept) < KEPT_MAX and now - old.failed_at < KEPT_S:
+                break
+            self._abandon(
+                old,
+                "long ago",
+                f"it failed {(now - old.failed_at) / 3600:.1f} hours ago, and {KEPT_MAX:,} batches are kept, for "
+                f"{KEPT_S / 3600:g} hours",
+            )
+        self._kept[unknown] = partition
+        partition.unknown = [*(partition.unknown or ()), unknown]
+        batch.unknown = unknown
+        return unknown
+
+    def decide(self, batch: Batch, base_offset: int) -> None:
+        """A batch is stored at `base_offset`: it decides about those that were sent before it to its partition."""
+        partition = batch.partition
+        by = Place(base_offset, batch.producer_id, batch.epoch, batch.base_sequence)
+        found: list[UnknownBatch] = []
+        for unknown in partition.unknown or ():
+            if unknown.serial > batch.serial:
+                continue
+            if unknown.topic_id != batch.topic_id:
+                self._abandon(unknown, *RECREATED)
+            elif unknown.producer_id != by.producer_id:
+                self._abandon(
+                    unknown,
+                    "another producer id",
+                    f"it was sent with producer id {unknown.producer_id}, and the partition continued with "
+                    f"{by.producer_id}: that keeps no late request out",
+                )
+            elif unknown.epoch <= by.epoch:
+                found.append(unknown)
+        self._decide(found, Decision(found, self._before(partition, found), by))
+
+    def _before(self, partition: Partition, batches: list[UnknownBatch]) -> Place | None:
+        if not batches or not 0 <= partition.acknowledged_serial < batches[0].serial:
+            return None
+        return Place(
+            partition.acknowledged_offset,
+            partition.acknowledged_producer_id,
+            partition.acknowledged_epoch,
+            partition.acknowledged_sequence,
+        )
+
+    def answered_late(self, unknown: UnknownBatch, base_offset: int) -> None:
+        """The answer to a batch has come after its deadline: it is stored at `base_offset`."""
+        if unknown.decision is None and unknown.hopeless is None:
+            place = Place(base_offset, unknown.producer_id, unknown.epoch, unknown.base_sequence)
+            self._decide([unknown], Decision([unknown], place, place))
+
+    def _decide(self, batches: list[UnknownBatch], decision: Decision) -> None:
+        for unknown in batches:
+            unknown.decision = decision
+            self._forget(unknown)
+        self._decided()
+
+    def transaction_aborted(self, producer_id: int, epoch: int) -> None:
+        """Brokers reject what has not arrived of an aborted transaction, as it has an older epoch than this one."""
+        for unknown in list(self._kept):
+            if unknown.is_transactional and unknown.producer_id == producer_id and unknown.epoch < epoch:
+                unknown.verdict = Verdict(-1, {})
+                self._forget(unknown)
+        self._decided()
+
+    def topic_recreated(self, partition: Partition) -> None:
+        """The topic of a partition was deleted and created again: its log is gone."""
+        for unknown in list(partition.unknown or ()):
+            self._abandon(unknown, *RECREATED)
+
+    def _abandon(self, unknown: UnknownBatch, reason: str, why: str) -> None:
+        unknown.hopeless = (reason, why)
+        self._forget(unknown)
+        self._decided()
+
+    def _forget(self, unknown: UnknownBatch) -> None:
+        partition = self._kept.pop(unknown, None)
+        if partition is not None and partition.unknown is not None:
+            partition.unknown = [one for one in partition.unknown if one is not unknown] or None

@@ -1,0 +1,146 @@
+"""What became of a record whose outcome is unknown: waits until a later batch has decided it, and has the log read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Final
+
+from aioprod.config import ProducerConfig
+from aioprod.errors import (
+    AioprodError,
+    StillUnknownError,
+    TransactionUnknownError,
+    UnknownOutcomeError,
+    UsageError,
+)
+from aioprod.net.waiters import Waiters
+from aioprod.producer.batching.unknown import Decision, UnknownBatch, UnknownBatches, Verdict
+from aioprod.record_metadata import RecordMetadata
+
+__all__ = ["Resolver"]
+
+_IDLE: Final = "The next record of its partition decides: send one, and call resolve() again."
+_AGAIN: Final = "Call resolve() again."
+
+
+class Resolver:
+    """Answers `Producer.resolve`; the log is read by connections of its own, opened when it is first needed."""
+
+    def __init__(self, config: ProducerConfig, *, clock: Callable[[], float], random: Random) -> None:
+        self._config = config
+        self._clock = clock
+        """Monotonic time in seconds."""
+        self._random = random
+        """For jitter."""
+        self._waiters = Waiters()
+        self.unknown = UnknownBatches(self._waiters.notify_all)
+        self._readings: dict[Decision, asyncio.Task[None]] = {}
+        """Each decision that the log is read for, once for all callers."""
+        self._is_closed = False
+
+    async def resolve(self, error: UnknownOutcomeError, timeout_s: float | None) -> RecordMetadata | None:
+        """The record's place, or None where it is in no log and never will be.
+
+        Raises UsageError and StillUnknownError as `Producer.resolve` has it.
+        """
+        unknown, index = self._record_of(error)
+        limit_s = self._config.resolve_timeout_ms / 1000 if timeout_s is None else timeout_s
+        until = self._clock() + limit_s
+        verdict = await self._verdict(unknown, until, limit_s)
+        if verdict.base_offset < 0:
+            return None
+        timestamp, key_size, value_size = verdict.records.get(index, (-1, -1, -1))
+        place = verdict.base_offset + index
+        return RecordMetadata(unknown.topic, unknown.partition, place, timestamp, key_size, value_size)
+
+    def _record_of(self, error: object) -> tuple[UnknownBatch, int]:
+        """The batch and the place there of a record that failed with this error."""
+        if not isinstance(error, UnknownOutcomeError):
+            hint = None
+            if isinstance(error, TransactionUnknownError):
+                hint = "Its `status` says what the coordinator knows of the transaction."
+            raise UsageError(f"resolve() takes an UnknownOutcomeError, not a {type(error).__name__}.", hint=hint)
+        if error._sent is None:
+            raise StillUnknownError(
+                f"It can't be known whether the record of {error.topic}-{error.partition} is stored: it has no "
+                "sequence number.",
+                reason="not idempotent",
+                hint="Set enable.idempotence=true, which is the default.",
+            )
+        if error._sent.batch is None or error._sent.batch.owner is not self.unknown:
+            raise UsageError(
+                f"The error about a record of {error.topic}-{error.partition} is of another producer.",
+                hint="Only the producer that sent the record can resolve it, in its process and before it is closed.",
+            )
+        return error._sent.batch, error._sent.index
+
+    async def _verdict(self, unknown: UnknownBatch, until: float, limit_s: float) -> Verdict:
+        """What is known of a batch at this time, in monotonic seconds, at the latest; raises StillUnknownError."""
+        while unknown.verdict is None:
+            if self._is_closed:
+                raise UsageError("The producer was closed before it was known whether the record is stored.")
+            if unknown.hopeless is not None:
+                raise still_unknown(unknown, *unknown.hopeless)
+            left_s = until - self._clock()
+            if unknown.decision is None:
+                if left_s <= 0.0:
+                    raise still_unknown(
+                        unknown, "undecided", f"no later record decided it within {limit_s:g} s", hint=_IDLE
+                    )
+                await self._waiters.wait(left_s)
+                continue
+            reading = self._reading(unknown.decision)
+            await self._waiters.wait(left_s, [reading])
+            if reading.done():
+                if unknown.verdict is None and unknown.hopeless is None and not self._is_closed:
+                    raise _failure(reading)
+            elif until <= self._clock():
+                raise still_unknown(
+                    unknown, "unanswered", f"its partition could not be read within {limit_s:g} s", hint=_AGAIN
+                )
+        return unknown.verdict
+
+    def _reading(self, decision: Decision) -> asyncio.Task[None]:
+        """The task that reads the log for a decision; it ends with the StillUnknownError of all its batches."""
+        reading = self._readings.get(decision)
+        if reading is None:
+            from aioprod.producer.stored_batches import read_for  # Few producers need it.
+
+            work = read_for(decision, self._config, clock=self._clock, random=self._random)
+            reading = asyncio.get_running_loop().create_task(work, name="aioprod resolve")
+            self._readings[decision] = reading
+            reading.add_done_callback(partial(self._read, decision))
+        return reading
+
+    def _read(self, decision: Decision, reading: asyncio.Task[None]) -> None:
+        del self._readings[decision]
+        if not reading.cancelled():
+            reading.exception()  # Callers may have left.
+
+    async def close(self) -> None:
+        """End what is read, and all calls: nothing is resolved after the end of the producer."""
+        self._is_closed = True
+        readings = list(self._readings.values())
+        for reading in readings:
+            reading.cancel()
+        if readings:
+            await asyncio.wait(readings)
+        self._waiters.notify_all()
+
+
+def _failure(reading: asyncio.Task[None]) -> BaseException:
+    error = reading.exception()
+    assert error is not None
+    return error.again() if isinstance(error, AioprodError) else error
+
+
+def still_unknown(unknown: UnknownBatch, reason: str, why: str, *, hint: str | None = None) -> StillUnknownError:
+    """The error for a record of this batch."""
+    return StillUnknownError(
+        f"It is not known whether the record of {unknown.topic}-{unknown.partition} is stored: {why}.",
+        reason=reason,
+        hint=hint,
+    )
