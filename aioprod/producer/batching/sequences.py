@@ -211,8 +211,9 @@ class Sequences:
         In the same epoch a broker would take these numbers for duplicates. Not while a batch has an unknown outcome: a
         later record may decide about it.
         """
-        if any(partition.unknown for partition in topic.partitions):
-            return False
+        for partition in topic.partitions:
+            if partition.unknown is not None:
+                return False
         for partition in topic.partitions:
             if partition.producer_id == self.producer_id and partition.epoch >= self.epoch:
                 if self.transactional:
