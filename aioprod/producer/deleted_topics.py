@@ -72,6 +72,7 @@ class DeletedTopics:
 
     def _forget(self, topic: Topic, now: float) -> None:
         """Forget the topic: the next record for its name looks it up again."""
+        self._outcomes.topic_deleted(topic)
         forget(self._accumulator, topic, now)
         if topic.name not in self._accumulator.topics:
             self._accumulator.metadata.lose_topic(topic.name)

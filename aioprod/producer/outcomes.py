@@ -29,12 +29,13 @@ from aioprod.net.unforeseen import Unforeseen
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.lifecycle import complete, land, reevaluate, requeue
+from aioprod.producer.batching.partition import Topic
 from aioprod.producer.batching.produce import FIRST_WITH_TOPIC_IDS
 from aioprod.producer.batching.retry import AMBIGUOUS, Verdict, failure_family, judge, waits_to_join
 from aioprod.producer.batching.splitting import set_apart, split
 from aioprod.producer.batching.states import IN_FLIGHT
 from aioprod.producer.batching.topic_updates import update_topics
-from aioprod.producer.batching.unknown import UnknownBatch, UnknownBatches
+from aioprod.producer.batching.unknown import UnknownBatches
 from aioprod.producer.completions import Completions
 from aioprod.producer.explain import Explainer
 from aioprod.producer.failure import Failure
@@ -258,7 +259,7 @@ class Outcomes:
             for name in recreated:
                 for partition in self._accumulator.topics[name].partitions:
                     sequences.unestablish(partition)
-                    self._unknown.topic_recreated(partition)
+                self.topic_deleted(self._accumulator.topics[name])
         for batch in list(self._accumulator.incomplete):
             name = batch.partition.topic.name
             waits = name in recreated and batch.state != IN_FLIGHT
@@ -268,6 +269,11 @@ class Outcomes:
                 reevaluate(self._accumulator, batch.partition, now)
         for name, followers in recreated.items():
             self.event_log.recreated(name, followers, now)
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """The log of a topic is gone: nothing will be known of its batches with an unknown outcome."""
+        for partition in topic.partitions:
+            self._unknown.topic_deleted(partition)
 
     def _is_orphan(self, batch: Batch) -> bool:
         known, present = batch.topic_id, batch.partition.topic.topic_id
@@ -404,7 +410,7 @@ class Outcomes:
             cause=batch.cause,
             hint=_hint(family, batch),
             reasons=reasons,
-            unknown=self._kept(batch, now) if family is UnknownOutcomeError else None,
+            unknown=self._unknown.add(batch, family, now, is_transactional=self._settings.transactional),
         )
         self._completions.fail(batch, failure)
         sequences = self._accumulator.sequences
@@ -413,12 +419,6 @@ class Outcomes:
         complete(self._accumulator, batch, now)
         self._meters.failed(batch)
         self._rules.batch_failed(batch, failure.message)
-
-    def _kept(self, batch: Batch, now: float) -> UnknownBatch | None:
-        """What is needed to find out about a batch later; None without sequence numbers."""
-        if self._accumulator.sequences is None or batch.base_sequence < 0:
-            return None
-        return self._unknown.add(batch, now, is_transactional=self._settings.transactional)
 
     def _fail_for(self, reason: MassFailure, batch: Batch, now: float) -> None:
         if reason.cause is not None:

@@ -158,7 +158,7 @@ class Model(BatchEvents):
         self.harness = Harness(batch_size=150, linger_s=0.0, in_flight_max=in_flight_max, sequences=self.sequences)
         self.harness.lead({0: 1})
         self.accumulator = self.harness.accumulator
-        self.completions = RecordedCompletions(self.harness)
+        self.completions = self.new_completions()
         self.unknown = UnknownBatches(self.decided)
         config = ProducerConfig.from_options(bootstrap_servers="localhost:9092", retries=retries)
         self.outcomes = Outcomes(
@@ -184,6 +184,10 @@ class Model(BatchEvents):
         set_producer_id(self.accumulator, 7, epoch, 0.0)
         self._first_sequence = sequence
         self._forgotten: set[int] = set()
+
+    def new_completions(self) -> RecordedCompletions:
+        """What records the outcomes."""
+        return RecordedCompletions(self.harness)
 
     def decided(self) -> None:
         """It is known more of unknown batches."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from aioprod.errors import DeliveryError, UnknownOutcomeError
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.partition import Partition
 
@@ -133,8 +134,16 @@ class UnknownBatches:
         """Called when it is known more of some of them."""
         self._kept: dict[UnknownBatch, Partition] = {}
 
-    def add(self, batch: Batch, now: float, *, is_transactional: bool) -> UnknownBatch:
-        """Keep what is needed to find out about a batch; the oldest ones are forgotten where there are too many."""
+    def add(
+        self, batch: Batch, family: type[DeliveryError], now: float, *, is_transactional: bool
+    ) -> UnknownBatch | None:
+        """Keep what is needed to find out about a batch that fails with this kind of error.
+
+        None where its outcome is known, or it has no sequence numbers. The oldest ones are forgotten where there are too
+        many.
+        """
+        if family is not UnknownOutcomeError or batch.base_sequence < 0:
+            return None
         unknown = UnknownBatch(self, batch, now, is_transactional=is_transactional)
         partition = batch.partition
         for old in list(self._kept):
@@ -202,8 +211,8 @@ class UnknownBatches:
                 self._forget(unknown)
         self._decided()
 
-    def topic_recreated(self, partition: Partition) -> None:
-        """The topic of a partition was deleted and created again: its log is gone."""
+    def topic_deleted(self, partition: Partition) -> None:
+        """The topic of a partition was deleted, or also created again: its log is gone."""
         for unknown in list(partition.unknown or ()):
             self._abandon(unknown, *RECREATED)
 

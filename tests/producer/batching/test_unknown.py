@@ -23,10 +23,8 @@ class ResolvingModel(Model):
 
     completions: NotedCompletions
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.completions = NotedCompletions(self.harness)
-        self.outcomes._completions = self.completions  # type: ignore[assignment]
+    def new_completions(self) -> NotedCompletions:
+        return NotedCompletions(self.harness)
 
     def decided(self) -> None:
         for unknown in self.completions.unknown:
