@@ -29,7 +29,7 @@ _TASKS: Final = 100
 async def _send(producer: Producer, topic: str, partition: int, until: float, pause_s: float = 0.0) -> int:
     """Send 100 records at a time until that time, one call in each `pause_s`; how many were delivered."""
     delivered = 0
-    due = time.monotonic() + random.random() * pause_s  # noqa: S311
+    due = time.monotonic() + random.random() * pause_s
     while time.monotonic() < until:
         await asyncio.sleep(due - time.monotonic())
         due += pause_s

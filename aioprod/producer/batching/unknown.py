@@ -139,7 +139,7 @@ class UnknownBatches:
     ) -> UnknownBatch | None:
         """Keep what is needed to find out about a batch that fails with this kind of error.
 
-        None where its outcome is known, or it has no sequence numbers. The oldest are forgotten where there are too many.
+        None where its outcome is known, or it has no sequence numbers. The oldest are forgotten if there are too many.
         """
         if family is not UnknownOutcomeError or batch.base_sequence < 0:
             return None
