@@ -16,12 +16,6 @@ __all__ = ["MUTATIONS"]
 
 _ALL = (
     Mutation(
-        "a batch of another producer id decides about an unknown one",
-        "aioprod.producer.batching.unknown",
-        "            elif unknown.producer_id != by.producer_id:\n",
-        "            elif unknown.producer_id != by.producer_id and found.append(unknown):\n",
-    ),
-    Mutation(
         "the search for an unknown batch begins too late",
         "aioprod.producer.stored_batches",
         "Search(decision, decision.before.offset, is_certain=True)",
