@@ -118,19 +118,7 @@ class Pipeline(ClientListener, BatchEvents):
         self.failure_reports = FailureReports(on_error, clock=clock, scheduler=self.scheduler, callback_faults=faults)
         self.completions = self._completions(interceptors, faults, rules)
         self.resolver = Resolver(config, clock=clock, random=environment.random)
-        self.outcomes = Outcomes(
-            settings,
-            accumulator=accumulator,
-            unknown=self.resolver.unknown,
-            completions=self.completions,
-            meters=meters,
-            explainer=Explainer(settings, accumulator=accumulator, client=self.client, rules=rules, clock=clock),
-            event_log=self._log,
-            rules=rules,
-            backoff=self.client.backoff_s,
-            scheduler=self.scheduler,
-            unforeseen=self.client.unforeseen,
-        )
+        self.outcomes = self._outcomes(rules)
         self.unknown_topics = UnknownTopics(
             accumulator, self.completions, clock=clock, guard=guard, describe=self.client.describe
         )
@@ -153,6 +141,23 @@ class Pipeline(ClientListener, BatchEvents):
             meters=self._meters,
             memory_waiters=self.memory_waiters,
             on_failure=self._broken,
+        )
+
+    def _outcomes(self, rules: TransactionRules) -> Outcomes:
+        return Outcomes(
+            self._settings,
+            accumulator=self.accumulator,
+            unknown=self.resolver.unknown,
+            completions=self.completions,
+            meters=self._meters,
+            explainer=Explainer(
+                self._settings, accumulator=self.accumulator, client=self.client, rules=rules, clock=self.clock
+            ),
+            event_log=self._log,
+            rules=rules,
+            backoff=self.client.backoff_s,
+            scheduler=self.scheduler,
+            unforeseen=self.client.unforeseen,
         )
 
     def _sequences(self, config: ProducerConfig, rules: TransactionRules) -> Sequences | None:
