@@ -15,8 +15,8 @@ import aioprod
 ROOT = Path(aioprod.__file__).parents[1]
 
 PRODUCER = {
-    "": "_acl_names _authorization_errors _build _error_codes _lazy _log_rate_limit _logger _loops _process_bound "
-    "_short_reprs _user_code _words cluster config consumed_record errors interceptors messages metrics net producer "
+    "": "_acl_names _authorization_errors _base_error _build _error_codes _lazy _log_rate_limit _logger _loops "
+    "_process_bound _short_reprs _user_code _words cluster config consumed_record errors interceptors messages metrics net producer "
     "record_metadata records routing serializers types wire",
     "cluster": "lower_epochs metadata model names topic_errors topic_metadata",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
@@ -58,7 +58,7 @@ ProduceResponse TopicProduceData TopicProduceResponse
 """The message classes that it declares."""
 
 DATASOURCE = {
-    "": "_acl_names _build _error_codes _lazy _logger _user_code config errors spark",
+    "": "_acl_names _base_error _build _error_codes _lazy _logger _user_code config errors spark",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
     "_unsupported",
     "spark": "datasource options",
@@ -114,7 +114,7 @@ def test_what_naming_the_producer_loads(interpreted: bool) -> None:
 
 
 def test_importing_aioprod_alone_loads_its_errors() -> None:
-    assert ours(loaded("aioprod")) == modules({"": "_acl_names _build _error_codes _lazy errors"})
+    assert ours(loaded("aioprod")) == modules({"": "_acl_names _base_error _build _error_codes _lazy errors"})
 
 
 def test_what_the_producer_for_threads_adds() -> None:

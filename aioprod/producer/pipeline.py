@@ -231,6 +231,7 @@ class Pipeline(ClientListener, BatchEvents):
             self.unknown_topics.move_on(now),
             next_expiry(accumulator),
             self._stalls.poll(now),
+            self.resolver.unknown.poll(now),
         ]
         nexts += [self._attend(queue, now) for queue in accumulator.queues.values() if queue.has_work()]
         if self.failure_reports.unread:

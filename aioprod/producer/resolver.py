@@ -70,7 +70,7 @@ class Resolver:
                 reason="not idempotent",
                 hint="Set enable.idempotence=true, which is the default.",
             )
-        if error._sent.batch is None or error._sent.batch.owner is not self.unknown:
+        if error._sent.batch is None or error._sent.batch.owner is not self.unknown.owner:
             raise UsageError(
                 f"The error about a record of {error.topic}-{error.partition} is of another producer.",
                 hint="Only the producer that sent the record can resolve it, in its process and before it is closed.",

@@ -246,7 +246,7 @@ class Partition:
         self.acknowledged_producer_id = -1
         self.acknowledged_epoch = -1
         self.acknowledged_sequence = -1
-        self.unknown: list[Any] | None = None
+        self.unknown: dict[Any, None] | None = None
         """Its `UnknownBatch`es that nothing has decided yet; kept by `UnknownBatches`."""
         self.suspended = False
         """It waits for a producer id, for an epoch, or to be added to `transaction`."""

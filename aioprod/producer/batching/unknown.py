@@ -14,6 +14,7 @@ place of both bounds what has to be read (`search.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -85,8 +86,9 @@ class UnknownBatch:
         "verdict",
     )
 
-    def __init__(self, owner: UnknownBatches, batch: Batch, now: float, *, is_transactional: bool) -> None:
+    def __init__(self, owner: object, batch: Batch, now: float, *, is_transactional: bool) -> None:
         self.owner = owner
+        """Stands for the producer that sent it."""
         self.topic = batch.partition.topic.name
         self.partition = batch.partition.index
         self.topic_id: bytes | None = batch.topic_id
@@ -132,6 +134,8 @@ class UnknownBatches:
     def __init__(self, decided: Callable[[], object]) -> None:
         self._decided = decided
         """Called when it is known more of some of them."""
+        self.owner = object()
+        """Stands for this producer in what errors refer to, which live on."""
         self._kept: dict[UnknownBatch, Partition] = {}
 
     def add(
@@ -143,28 +147,32 @@ class UnknownBatches:
         """
         if family is not UnknownOutcomeError or batch.base_sequence < 0:
             return None
-        unknown = UnknownBatch(self, batch, now, is_transactional=is_transactional)
+        unknown = UnknownBatch(self.owner, batch, now, is_transactional=is_transactional)
         partition = batch.partition
-        for old in list(self._kept):
-            if len(self._kept) < KEPT_MAX and now - old.failed_at < KEPT_S:
-                break
-            self._abandon(
-                old,
-                "long ago",
-                f"it failed {(now - old.failed_at) / 3600:.1f} hours ago, and {KEPT_MAX:,} batches are kept, for "
-                f"{KEPT_S / 3600:g} hours",
-            )
+        if len(self._kept) >= KEPT_MAX:
+            self._abandon(next(iter(self._kept)), "long ago", f"{KEPT_MAX:,} batches became unknown after it")
         self._kept[unknown] = partition
-        partition.unknown = [*(partition.unknown or ()), unknown]
+        partition.unknown = {} if partition.unknown is None else partition.unknown
+        partition.unknown[unknown] = None
         batch.unknown = unknown
         return unknown
+
+    def poll(self, now: float) -> float:
+        """Forget what is too old; returns when that is next, in monotonic seconds."""
+        while self._kept:
+            oldest = next(iter(self._kept))
+            due = oldest.failed_at + KEPT_S
+            if now < due:
+                return due
+            self._abandon(oldest, "long ago", f"it failed more than {KEPT_S / 3600:g} hours ago")
+        return math.inf
 
     def decide(self, batch: Batch, base_offset: int) -> None:
         """A batch is stored at `base_offset`: it decides about those that were sent before it to its partition."""
         partition = batch.partition
         by = Place(base_offset, batch.producer_id, batch.epoch, batch.base_sequence)
         found: list[UnknownBatch] = []
-        for unknown in partition.unknown or ():
+        for unknown in list(partition.unknown or ()):
             if unknown.serial > batch.serial:
                 continue
             if unknown.topic_id != batch.topic_id:
@@ -181,7 +189,7 @@ class UnknownBatches:
         self._decide(found, Decision(found, self._before(partition, found), by))
 
     def _before(self, partition: Partition, batches: list[UnknownBatch]) -> Place | None:
-        if not batches or not 0 <= partition.acknowledged_serial < batches[0].serial:
+        if not 0 <= partition.acknowledged_serial < min((one.serial for one in batches), default=0):
             return None
         return Place(
             partition.acknowledged_offset,
@@ -223,4 +231,6 @@ class UnknownBatches:
     def _forget(self, unknown: UnknownBatch) -> None:
         partition = self._kept.pop(unknown, None)
         if partition is not None and partition.unknown is not None:
-            partition.unknown = [one for one in partition.unknown if one is not unknown] or None
+            del partition.unknown[unknown]
+            if not partition.unknown:
+                partition.unknown = None
