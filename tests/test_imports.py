@@ -16,8 +16,8 @@ ROOT = Path(aioprod.__file__).parents[1]
 
 PRODUCER = {
     "": "_acl_names _authorization_errors _base_error _build _error_codes _lazy _log_rate_limit _logger _loops "
-    "_process_bound _short_reprs _user_code _words cluster config consumed_record errors interceptors messages metrics net producer "
-    "record_metadata records routing serializers types wire",
+    "_process_bound _short_reprs _user_code _words cluster config consumed_record errors interceptors messages metrics "
+    "net producer record_metadata records routing serializers types wire",
     "cluster": "lower_epochs metadata model names topic_errors topic_metadata",
     "config": "_addresses _base _classes _client _files _oidc _producer _properties _security _session _setting "
     "_unsupported",
