@@ -11,29 +11,21 @@ import pytest
 from aioprod import Producer
 from aioprod.metrics import Family
 from aioprod.testing import FakeCluster
-from aioprod.testing.simulation import SimulatedLoop
-from aioprod.testing.simulation.producers import start
 from tests.support.accumulators import Harness
+from tests.support.simulated import far_away
 
 ROUND_TRIP_S = 0.25
 
 
-def far_away(scene: Callable[[Producer], Coroutine[Any, Any, None]], **options: Any) -> None:
-    """Play a scene with a producer of two brokers, each half a round trip away."""
+def play(scene: Callable[[Producer], Coroutine[Any, Any, None]], **options: Any) -> None:
+    """Play a scene with a producer of two brokers, each of which leads a partition."""
 
-    async def play() -> None:
-        loop.network.conditions.latency_min_s = loop.network.conditions.latency_max_s = ROUND_TRIP_S / 2
-        async with FakeCluster(2) as brokers:
-            brokers.create_topic("t", partitions=2)
-            producer = Producer(brokers.bootstrap, **options)
-            await start(producer, loop)
-            await producer.send("t", b"first", partition=0)
-            await producer.send("t", b"first", partition=1)
-            await scene(producer)
-            await producer.close()
+    async def after_a_record_of_each(_: FakeCluster, producer: Producer) -> None:
+        await producer.send("t", b"first", partition=0)
+        await producer.send("t", b"first", partition=1)
+        await scene(producer)
 
-    with SimulatedLoop(1) as loop:
-        loop.run(play())
+    far_away(after_a_record_of_each, ROUND_TRIP_S, brokers=2, partitions=2, **options)
 
 
 def seconds(families: list[Family], name: str) -> dict[str, float]:
@@ -58,7 +50,7 @@ def test_a_partition_that_has_more_to_send_than_its_places_take() -> None:
         assert sorted(full.values())[:2] == [0.0, 0.0], "the bootstrap server, and the broker that is idle"
         assert 3.0 < max(full.values()) < max(in_flight.values()) < 4.0 + 3 * ROUND_TRIP_S
 
-    far_away(scene)
+    play(scene)
 
 
 def test_records_that_all_find_a_place() -> None:
@@ -67,7 +59,7 @@ def test_records_that_all_find_a_place() -> None:
         assert producer.metrics()["in_flight_full_ratio"] == 0.0
         assert max(seconds(producer.metric_families(), "node_in_flight_seconds_total").values()) > 3.0
 
-    far_away(scene)
+    play(scene)
 
 
 def test_places_that_are_taken_while_nothing_waits_do_not_count() -> None:
@@ -76,7 +68,7 @@ def test_places_that_are_taken_while_nothing_waits_do_not_count() -> None:
             await producer.send("t", b"alone", partition=0)
         assert producer.metrics()["in_flight_full_ratio"] == 0.0
 
-    far_away(scene, max_in_flight_requests_per_connection=1)
+    play(scene, max_in_flight_requests_per_connection=1)
 
 
 def test_the_time_begins_with_the_batch_that_waits() -> None:

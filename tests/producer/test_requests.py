@@ -12,9 +12,16 @@ from aioprod.errors import ErrorCode
 from aioprod.messages import ProduceRequest
 from aioprod.records.compression import Compression
 from aioprod.testing import FakeCluster
-from aioprod.testing.simulation import SimulatedLoop
-from aioprod.testing.simulation.producers import start
 from tests.support.producers import Outcomes, ShiftedClock, pass_time, produced, running, turns, until
+from tests.support.simulated import far_away
+
+
+def sizes_of_requests(brokers: FakeCluster) -> list[int]:
+    """The bytes of records in each Produce request."""
+    return [
+        sum(len(part.records or b"") for data in request.topic_data for part in data.partition_data)
+        for request in brokers.seen_of(ProduceRequest)
+    ]
 
 
 async def test_a_request_stays_below_max_request_size(brokers: FakeCluster) -> None:
@@ -25,10 +32,7 @@ async def test_a_request_stays_below_max_request_size(brokers: FakeCluster) -> N
         for future in futures:
             await future
     assert len(topic.records()) == 10
-    sizes = [
-        sum(len(part.records or b"") for data in request.topic_data for part in data.partition_data)
-        for request in brokers.seen_of(ProduceRequest)
-    ]
+    sizes = sizes_of_requests(brokers)
     assert max(sizes) <= 3000
     assert len(sizes) == 4
 
@@ -45,24 +49,13 @@ async def test_a_request_stays_below_max_request_size(brokers: FakeCluster) -> N
 def test_where_the_round_trip_is_long_a_request_takes_more_batches(
     round_trip_s: float, options: dict[str, Any], largest: int
 ) -> None:
-    async def play() -> None:
-        loop.network.conditions.latency_min_s = loop.network.conditions.latency_max_s = round_trip_s / 2
-        async with FakeCluster(1) as brokers:
-            brokers.create_topic("t", partitions=16)
-            producer = Producer(brokers.bootstrap, **options)
-            await start(producer, loop)
-            await producer.send("t", b"first", partition=0)
-            values, places = [b"x" * 100_000] * 5, range(16)
-            await asyncio.gather(*(producer.send_many("t", values, partition=place) for place in places))
-            sizes = [
-                sum(len(part.records or b"") for data in request.topic_data for part in data.partition_data)
-                for request in brokers.seen_of(ProduceRequest)
-            ]
-            assert largest / 2 - 100_000 < max(sizes) <= largest
-            await producer.close()
+    async def scene(brokers: FakeCluster, producer: Producer) -> None:
+        await producer.send("t", b"first", partition=0)
+        values, places = [b"x" * 100_000] * 5, range(16)
+        await asyncio.gather(*(producer.send_many("t", values, partition=place) for place in places))
+        assert largest / 2 - 100_000 < max(sizes_of_requests(brokers)) <= largest
 
-    with SimulatedLoop(1) as loop:
-        loop.run(play())
+    far_away(scene, round_trip_s, partitions=16, **options)
 
 
 async def test_partitions_of_several_topics_share_a_request(brokers: FakeCluster) -> None:

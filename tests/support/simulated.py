@@ -6,11 +6,37 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec
 
+from aioprod import Producer
+from aioprod.testing import FakeCluster
 from aioprod.testing.simulation import SimulatedLoop
+from aioprod.testing.simulation.producers import start
 
-__all__ = ["in_simulated_time"]
+__all__ = ["far_away", "in_simulated_time"]
 
 P = ParamSpec("P")
+
+
+def far_away(
+    scene: Callable[[FakeCluster, Producer], Coroutine[Any, Any, None]],
+    round_trip_s: float,
+    *,
+    brokers: int = 1,
+    partitions: int = 1,
+    **options: Any,
+) -> None:
+    """Play a scene with a producer of brokers that are half a round trip away, and a topic "t"."""
+
+    async def play() -> None:
+        loop.network.conditions.latency_min_s = loop.network.conditions.latency_max_s = round_trip_s / 2
+        async with FakeCluster(brokers) as cluster:
+            cluster.create_topic("t", partitions=partitions)
+            producer = Producer(cluster.bootstrap, **options)
+            await start(producer, loop)
+            await scene(cluster, producer)
+            await producer.close()
+
+    with SimulatedLoop(1) as loop:
+        loop.run(play())
 
 
 def in_simulated_time(scene: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
