@@ -139,6 +139,12 @@ class Settings:
         return config.replace(**options)
 
     @classmethod
+    def shared_with(cls, other: Settings, **changes: Any) -> Self:
+        """Make a configuration of what was given to another kind of client, where this one has it; `changes` win."""
+        shared = settings_of(cls).keys() & other.explicit
+        return cls(**{name: getattr(other, name) for name in shared} | changes)
+
+    @classmethod
     def from_properties(cls, path: str | PathLike[str]) -> Self:
         """Make a configuration of a Java `.properties` file; raises ConfigError if it can't be read.
 

@@ -111,7 +111,7 @@ async def _read_back(
 ) -> None:
     start = time.monotonic()
     settings = limited(config, servers, timeout_s)
-    read_config = ReaderConfig.from_dict({name: getattr(settings, name) for name in settings.explicit})
+    read_config = ReaderConfig.shared_with(settings)
     try:
         async with Reader(config=read_config) as reader:
             bounds = {sent.partition: sent.offset}, {sent.partition: sent.offset + 1}

@@ -9,7 +9,7 @@ from typing import Final
 
 from aioprod.cli.perf.load import Load, Pace, Payload
 from aioprod.cli.perf.meter import LoopGap, Meter
-from aioprod.config import ProducerConfig, settings_of
+from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, DeliveryError
 from aioprod.group import Member
 from aioprod.group.config import MemberConfig
@@ -45,7 +45,7 @@ async def send_and_read(config: ProducerConfig, load: Load, payload: Payload, me
         group_id=f"aioprod-perf-{uuid.uuid4().hex[:12]}",
         topics=[load.topic],
         on_assigned=at_the_end,
-        config=_for_members(config),
+        config=MemberConfig.shared_with(config),
     )
     async with Producer(config=config) as producer:
         await producer.partitions_for(load.topic)
@@ -91,9 +91,3 @@ async def _within(seconds: float, work: Awaitable[object], what: str) -> None:
         raise ReadBackError(
             f"{what} within {seconds:.0f} s.", hint="aioprod doctor and aioprod groups say how the cluster is."
         ) from error
-
-
-def _for_members(config: ProducerConfig) -> MemberConfig:
-    """The connection's settings of a producer."""
-    known = settings_of(MemberConfig)
-    return MemberConfig(**{name: getattr(config, name) for name in config.explicit if name in known})
