@@ -230,6 +230,11 @@ class ProducerOptions(ClientOptions, total=False):
     delivery_timeout_ms: int
     """The whole life of a record from its acceptance to its outcome, waits and retries included. At least `linger.ms` +
     `request.timeout.ms`. By default 120000."""
+    resolve_timeout_ms: int
+    """How long `Producer.resolve` tries to find out whether a record is stored, where its call does not say. By default
+    60000."""
+    resolve_max_bytes: int
+    """How many bytes of a partition `Producer.resolve` reads to find a record. By default 268435456."""
     max_block_ms: int
     """How long `start()`, `send()` (for memory and metadata) and `partitions_for()` may wait. By default 60000."""
     close_timeout_ms: int | None
@@ -261,11 +266,6 @@ class ProducerOptions(ClientOptions, total=False):
     up to 16 MiB of several partitions where the round trip would hold up what it leaves behind. By default 1048576."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     """How batches are compressed. A batch that compression would enlarge goes uncompressed. By default none."""
-    resolve_timeout_ms: int
-    """How long `Producer.resolve` tries to find out whether a record is stored, where its call does not say. By default
-    60000."""
-    resolve_max_bytes: int
-    """How many bytes of a partition `Producer.resolve` reads to find a record. By default 268435456."""
     compression_gzip_level: int
     """More is smaller and slower. -1: zlib's default. By default -1."""
     compression_lz4_level: int

@@ -79,6 +79,18 @@ class ProducerConfig(ClientConfig):
         doc="The whole life of a record from its acceptance to its outcome, waits and retries included. At least "
         "`linger.ms` + `request.timeout.ms`.",
     )
+    resolve_timeout_ms: int = integer(
+        60_000,
+        at_least=1,
+        importance=LOW,
+        doc="How long `Producer.resolve` tries to find out whether a record is stored, where its call does not say.",
+    )
+    resolve_max_bytes: int = integer(
+        268_435_456,
+        at_least=1,
+        importance=LOW,
+        doc="How many bytes of a partition `Producer.resolve` reads to find a record.",
+    )
     max_block_ms: int = integer(
         60_000,
         at_most=INT64_MAX,
@@ -147,18 +159,6 @@ class ProducerConfig(ClientConfig):
         absent="none",
         importance=HIGH,
         doc="How batches are compressed. A batch that compression would enlarge goes uncompressed.",
-    )
-    resolve_timeout_ms: int = integer(
-        60_000,
-        at_least=1,
-        importance=LOW,
-        doc="How long `Producer.resolve` tries to find out whether a record is stored, where its call does not say.",
-    )
-    resolve_max_bytes: int = integer(
-        268_435_456,
-        at_least=1,
-        importance=LOW,
-        doc="How many bytes of a partition `Producer.resolve` reads to find a record.",
     )
     compression_gzip_level: int = integer(
         -1, at_least=1, at_most=9, also=-1, importance=MEDIUM, doc="More is smaller and slower. -1: zlib's default."
