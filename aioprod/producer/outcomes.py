@@ -272,8 +272,7 @@ class Outcomes:
 
     def topic_deleted(self, topic: Topic) -> None:
         """The log of a topic is gone: nothing will be known of its batches with an unknown outcome."""
-        for partition in topic.partitions:
-            self._unknown.topic_deleted(partition)
+        self._unknown.topic_deleted(topic)
 
     def _is_orphan(self, batch: Batch) -> bool:
         known, present = batch.topic_id, batch.partition.topic.topic_id

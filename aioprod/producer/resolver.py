@@ -17,17 +17,16 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.net.waiters import Waiters
-from aioprod.producer.batching.unknown import Decision, UnknownBatch, UnknownBatches, Verdict
+from aioprod.producer.batching.unknown import AGAIN, Decision, UnknownBatch, UnknownBatches, Verdict
 from aioprod.record_metadata import RecordMetadata
 
 __all__ = ["Resolver"]
 
 _IDLE: Final = "The next record of its partition decides: send one, and call resolve() again."
-_AGAIN: Final = "Call resolve() again."
 
 
 class Resolver:
-    """Answers `Producer.resolve`; the log is read by connections of its own, opened when it is first needed."""
+    """Answers `Producer.resolve`; for each decision the log is read, by a client of its own."""
 
     def __init__(self, config: ProducerConfig, *, clock: Callable[[], float], random: Random) -> None:
         self._config = config
@@ -83,13 +82,12 @@ class Resolver:
             if self._is_closed:
                 raise UsageError("The producer was closed before it was known whether the record is stored.")
             if unknown.hopeless is not None:
-                raise still_unknown(unknown, *unknown.hopeless)
+                raise unknown.still_unknown(*unknown.hopeless)
             left_s = until - self._clock()
             if unknown.decision is None:
                 if left_s <= 0.0:
-                    raise still_unknown(
-                        unknown, "undecided", f"no later record decided it within {limit_s:g} s", hint=_IDLE
-                    )
+                    why = f"no later record decided it within {limit_s:g} s"
+                    raise unknown.still_unknown("undecided", why, _IDLE)
                 await self._waiters.wait(left_s)
                 continue
             reading = self._reading(unknown.decision)
@@ -98,9 +96,8 @@ class Resolver:
                 if unknown.verdict is None and unknown.hopeless is None and not self._is_closed:
                     raise _failure(reading)
             elif until <= self._clock():
-                raise still_unknown(
-                    unknown, "unanswered", f"its partition could not be read within {limit_s:g} s", hint=_AGAIN
-                )
+                why = f"its partition could not be read within {limit_s:g} s"
+                raise unknown.still_unknown("unanswered", why, AGAIN)
         return unknown.verdict
 
     def _reading(self, decision: Decision) -> asyncio.Task[None]:
@@ -112,10 +109,10 @@ class Resolver:
             work = read_for(decision, self._config, clock=self._clock, random=self._random)
             reading = asyncio.get_running_loop().create_task(work, name="aioprod resolve")
             self._readings[decision] = reading
-            reading.add_done_callback(partial(self._read, decision))
+            reading.add_done_callback(partial(self._has_read, decision))
         return reading
 
-    def _read(self, decision: Decision, reading: asyncio.Task[None]) -> None:
+    def _has_read(self, decision: Decision, reading: asyncio.Task[None]) -> None:
         del self._readings[decision]
         if not reading.cancelled():
             reading.exception()  # Callers may have left.
@@ -135,12 +132,3 @@ def _failure(reading: asyncio.Task[None]) -> BaseException:
     error = reading.exception()
     assert error is not None
     return error.again() if isinstance(error, AioprodError) else error
-
-
-def still_unknown(unknown: UnknownBatch, reason: str, why: str, *, hint: str | None = None) -> StillUnknownError:
-    """The error for a record of this batch."""
-    return StillUnknownError(
-        f"It is not known whether the record of {unknown.topic}-{unknown.partition} is stored: {why}.",
-        reason=reason,
-        hint=hint,
-    )

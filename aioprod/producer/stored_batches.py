@@ -10,7 +10,6 @@ from typing import Final
 from uuid import UUID
 
 from aioprod.config import ProducerConfig
-from aioprod.config._base import settings_of
 from aioprod.errors import (
     AioprodError,
     AuthorizationError,
@@ -20,7 +19,7 @@ from aioprod.errors import (
     UnknownTopicError,
 )
 from aioprod.producer.batching.search import Search
-from aioprod.producer.batching.unknown import RECREATED, Decision, UnknownBatch
+from aioprod.producer.batching.unknown import AGAIN, RECREATED, Decision, UnknownBatch
 from aioprod.reader.config import ReaderConfig
 from aioprod.reader.fetching import FetchedBatch, decompressed
 from aioprod.reader.offsets import EARLIEST, LATEST
@@ -29,16 +28,9 @@ from aioprod.types import TopicPartition
 
 __all__ = ["read_for"]
 
-_AGAIN: Final = "Call resolve() again."
 _PAUSE_S: Final = 0.2
-"""How long to wait for the high watermark of a new leader to pass a batch that was acknowledged."""
-
-
-def _reader_config(config: ProducerConfig) -> ReaderConfig:
-    """The settings of the producer, as far as a reader has them; leaders are read, whose logs decide."""
-    shared = settings_of(ReaderConfig).keys() & config.explicit - {"client_rack"}
-    given = {name: getattr(config, name) for name in shared}
-    return ReaderConfig.from_options(**given, default_api_timeout_ms=config.resolve_timeout_ms)
+_PAUSES_MAX: Final = 25
+"""For how long, and how often, to wait for the high watermark of a new leader to pass an acknowledged batch."""
 
 
 async def read_for(decision: Decision, config: ProducerConfig, *, clock: Callable[[], float], random: Random) -> None:
@@ -48,83 +40,66 @@ async def read_for(decision: Decision, config: ProducerConfig, *, clock: Callabl
     """
     first = decision.batches[0]
     tp = TopicPartition(first.topic, first.partition)
+    topic_id = None if first.topic_id is None else UUID(bytes=first.topic_id)
+    # Leaders are read, whose logs decide: without a rack no follower is named.
+    settings = ReaderConfig.shared_with(config, client_rack="", default_api_timeout_ms=config.resolve_timeout_ms)
     try:
-        settings = _reader_config(config)
-        async with PartitionLog(settings, "producer that resolves", clock=clock, random=random) as log:
-            await _Reading(log, tp, decision, config.resolve_max_bytes).run()
+        log = PartitionLog(tp, topic_id, settings, "producer that resolves", clock=clock, random=random)
+        async with log:
+            await _Reading(log, decision, config.resolve_max_bytes).run()
+    except StillUnknownError:
+        raise
     except AioprodError as error:
-        if isinstance(error, StillUnknownError):
-            raise
         why = error.message.rstrip(".")
-        if isinstance(error, AuthorizationError):
-            raise _stopped(tp, "no right", f"this client may not read it: {why}", hint=error.hint) from error
-        raise _stopped(tp, "unanswered", f"its partition could not be read: {why}") from error
+        if isinstance(error, UnknownTopicError) or _is_of_another_topic(error):
+            for unknown in decision.batches:
+                unknown.hopeless = RECREATED
+        elif isinstance(error, AuthorizationError):
+            raise first.still_unknown("no right", f"this client may not read it: {why}", error.hint) from error
+        else:
+            raise first.still_unknown("unanswered", f"its partition could not be read: {why}", AGAIN) from error
 
 
-def _stopped(
-    tp: TopicPartition, reason: str, why: str, *, hint: str | None = "Call resolve() again."
-) -> StillUnknownError:
-    """The error for all records of a decision: a later call may find out more."""
-    return StillUnknownError(
-        f"It is not known whether the record of {tp.topic}-{tp.partition} is stored: {why}.", reason=reason, hint=hint
-    )
+def _is_of_another_topic(error: AioprodError) -> bool:
+    return isinstance(error, BrokerError) and error.code == ErrorCode.INCONSISTENT_TOPIC_ID
 
 
 class _Reading:
     """One pass over the log for a decision."""
 
-    def __init__(self, log: PartitionLog, tp: TopicPartition, decision: Decision, bytes_max: int) -> None:
+    def __init__(self, log: PartitionLog, decision: Decision, bytes_max: int) -> None:
         self._log = log
-        self._tp = tp
         self._decision = decision
-        topic_id = decision.batches[0].topic_id
-        self._topic_id = None if topic_id is None else UUID(bytes=topic_id)
         self._bytes_max = bytes_max
         self._bytes = 0
         self._records: dict[UnknownBatch, dict[int, tuple[int, int, int]]] = {}
 
     async def run(self) -> None:
-        """Read, and write down what was found out; raises StillUnknownError and what `PartitionLog.batches` raises."""
-        try:
-            search = await self._searched()
-        except (BrokerError, UnknownTopicError) as error:
-            if isinstance(error, BrokerError) and error.code != ErrorCode.INCONSISTENT_TOPIC_ID:
-                raise
-            for unknown in self._decision.batches:
-                unknown.hopeless = RECREATED
-            return
-        if search.conclude(self._records):
-            raise _stopped(self._tp, "not ended", "it is stored, and its transaction has not ended")
-
-    async def _searched(self) -> Search:
-        decision = self._decision
+        """Read, and write down what was found out; raises StillUnknownError and what `PartitionLog` raises."""
         await self._wait_for_high_watermark()
-        earliest = await self._log.offset(self._tp, EARLIEST)
-        if decision.before is not None:
-            search = Search(decision, decision.before.offset, is_certain=True)
-            if earliest > search.position:
-                search.skip_to(earliest)
-            await self._read(search, decision.by.offset + 1)
+        earliest = await self._log.offset(EARLIEST)
+        before = self._decision.before
+        if before is not None:
+            search = await self._search(max(before.offset, earliest), is_certain=before.offset >= earliest)
         else:
             start = max(earliest, await self._start_by_time())
-            search = Search(decision, start, is_certain=earliest == 0)
-            await self._read(search, decision.by.offset + 1)
+            search = await self._search(start, is_certain=earliest == 0)
             if search.has_broker_time and start > earliest:
                 # The time at which the broker appended it is not known.
-                search = Search(decision, earliest, is_certain=earliest == 0)
-                await self._read(search, decision.by.offset + 1)
-        if not search.is_done() and search.is_decided:
-            await self._read(search, await self._log.offset(self._tp, LATEST))
-        return search
+                search = await self._search(earliest, is_certain=earliest == 0)
+        unended = search.conclude(self._records)
+        if unended:
+            raise unended[0].still_unknown("not ended", "it is stored, and its transaction has not ended", AGAIN)
 
     async def _wait_for_high_watermark(self) -> None:
         """Wait until consumers see the deciding batch: a leader that was just elected may not know how far it is."""
-        attempts = 0
-        while (end := await self._log.offset(self._tp, LATEST)) <= self._decision.by.offset:
-            if attempts == 25:
-                why = f"offset {self._decision.by.offset} was acknowledged, and the partition ends at {end}"
-                raise _stopped(self._tp, "unclean election", why)
-            attempts += 1
+        by = self._decision.by.offset
+        pauses = 0
+        while (end := await self._log.offset(LATEST)) <= by:
+            if pauses == _PAUSES_MAX:
+                why = f"offset {by} was acknowledged, and the partition ends at {end}"
+                raise self._decision.batches[0].still_unknown("unclean election", why, AGAIN)
+            pauses += 1
             await asyncio.sleep(_PAUSE_S)
 
     async def _start_by_time(self) -> int:
@@ -132,13 +107,19 @@ class _Reading:
         oldest = min(unknown.max_timestamp for unknown in self._decision.batches)
         if oldest < 0:
             return 0
-        at = await self._log.offset(self._tp, oldest)
+        at = await self._log.offset(oldest)
         return self._decision.by.offset if at < 0 else min(at, self._decision.by.offset)
 
+    async def _search(self, start: int, *, is_certain: bool) -> Search:
+        """Read from `start` to the deciding batch, and on to the end of a transaction that was found."""
+        search = Search(self._decision, start, is_certain=is_certain)
+        await self._read(search, self._decision.by.offset + 1)
+        if search.is_decided and not search.is_done():
+            await self._read(search, await self._log.offset(LATEST))
+        return search
+
     async def _read(self, search: Search, end: int) -> None:
-        if search.position >= end or search.is_done():
-            return
-        async with aclosing(self._log.batches(self._tp, search.position, end, self._topic_id)) as responses:
+        async with aclosing(self._log.batches(search.position, end)) as responses:
             async for response in responses:
                 for fetched in response:
                     self._bytes += fetched.batch.size
@@ -149,12 +130,8 @@ class _Reading:
                     return
                 if self._bytes >= self._bytes_max and search.position < end:
                     left = end - search.position
-                    raise _stopped(
-                        self._tp,
-                        "too many bytes",
-                        f"after resolve.max.bytes={self._bytes_max} bytes {left} offsets are left to be read",
-                        hint="Raise resolve.max.bytes.",
-                    )
+                    why = f"after resolve.max.bytes={self._bytes_max} bytes {left} offsets are left to be read"
+                    raise self._decision.batches[0].still_unknown("too many bytes", why, "Raise resolve.max.bytes.")
 
 
 async def _records(fetched: FetchedBatch) -> dict[int, tuple[int, int, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from random import Random
 from uuid import UUID
 
@@ -13,43 +12,56 @@ from aioprod.reader.fetching import FetchedBatch, answer_size_max
 from aioprod.reader.offsets import look_up
 from aioprod.reader.position import Position
 from aioprod.reader.read_replicas import ReadReplicas
-from aioprod.reader.responses import responses
+from aioprod.reader.responses import lists_of
 from aioprod.types import TopicPartition
 
 __all__ = ["PartitionLog"]
 
 
 class PartitionLog(SessionUser):
-    """Reads what is stored, for what has to know of each offset; an async context manager with connections of its own.
+    """Reads what is stored in a partition, for what has to know of each offset; a client of its own.
 
-    `config` decides how much a response may hold; it must be read_uncommitted, so that nothing before the high
-    watermark is left out. `name` is what messages call the client; `clock` and `random` are those of a `Session`.
+    `topic_id` is None where the cluster has no ids. `config` decides how much a response may hold; it must be
+    read_uncommitted, so that nothing before the high watermark is left out. `name` is what messages call the client;
+    `clock` and `random` are those of a `Session`.
     """
 
-    def __init__(self, config: ReaderConfig, name: str, *, clock: Callable[[], float], random: Random) -> None:
+    def __init__(
+        self,
+        tp: TopicPartition,
+        topic_id: UUID | None,
+        config: ReaderConfig,
+        name: str,
+        *,
+        clock: Callable[[], float],
+        random: Random,
+    ) -> None:
+        self._tp = tp
+        self._topic_id = topic_id
         self._config = config
         self._session = Session(config, name, clock=clock, random=random, frame_size_max=answer_size_max(config))
         self._replicas = ReadReplicas(self._session.cluster, config.metadata_max_age_ms / 1000)
 
-    async def offset(self, tp: TopicPartition, timestamp: int) -> int:
+    async def start(self) -> None:
+        """Connect, and get the topic's metadata; raises what `Session.start` and `Session.partitions` raise."""
+        await super().start()
+        try:
+            await self._session.partitions(self._tp.topic)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def offset(self, timestamp: int) -> int:
         """The first offset at or after `timestamp` (in ms, or EARLIEST or LATEST), -1 where all records are older.
 
         Raises what `look_up` raises.
         """
-        await self._session.partitions(tp.topic)
-        return (await look_up(self._session, {tp: timestamp}, self._config.isolation_level))[tp]
+        return (await look_up(self._session, {self._tp: timestamp}, self._config.isolation_level))[self._tp]
 
-    async def batches(
-        self, tp: TopicPartition, start: int, end: int, topic_id: UUID | None
-    ) -> AsyncGenerator[list[FetchedBatch], None]:
+    def batches(self, start: int, end: int) -> AsyncGenerator[list[FetchedBatch], None]:
         """All batches from the one that has offset `start` up to the one before `end`, response by response.
 
-        `topic_id` is None where the cluster has no ids. Raises what `responses` raises.
+        Raises what `responses` raises.
         """
-        await self._session.partitions(tp.topic)
-        position = Position(tp=tp, offset=start, end=end, topic_id=topic_id)
-        answers = responses(self._session, self._config, self._replicas, [position], hides=False)
-        async with aclosing(answers) as found:
-            async for batches in found:
-                if response := list(batches):
-                    yield response
+        position = Position(tp=self._tp, offset=start, end=end, topic_id=self._topic_id)
+        return lists_of(self._session, self._config, self._replicas, position, hides=False)

@@ -18,7 +18,7 @@ from aioprod.reader.fetching import FetchedBatch, answer_size_max, decompressed
 from aioprod.reader.offsets import At, topic_offsets
 from aioprod.reader.position import Position
 from aioprod.reader.read_replicas import ReadReplicas
-from aioprod.reader.responses import responses
+from aioprod.reader.responses import lists_of, responses
 from aioprod.types import ConsumedRecord, TopicPartition
 
 if TYPE_CHECKING:
@@ -136,10 +136,9 @@ class Reader(SessionUser):
             await self._session.partitions(tp.topic)
             topic_id = self._session.cluster().topic_id(tp.topic)
         position = Position(tp=tp, offset=start, end=end, topic_id=topic_id)
-        async with aclosing(responses(self._session, self.config, self._replicas, [position])) as answers:
-            async for batches in answers:
-                if response := list(batches):
-                    yield response
+        async with aclosing(lists_of(self._session, self.config, self._replicas, position)) as found:
+            async for batches in found:
+                yield batches
 
     async def offsets(self, topic: str, at: At = "latest") -> dict[TopicPartition, int]:
         """The offset of each partition at its "earliest", its "latest", or at a time: its first record not older.

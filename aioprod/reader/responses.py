@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
 
 from aioprod.calls.leaders import LeaderRequests
 from aioprod.calls.session import Session
@@ -15,7 +16,7 @@ from aioprod.reader.offsets import EARLIEST, LATEST, look_up
 from aioprod.reader.position import Position
 from aioprod.reader.read_replicas import ReadReplicas
 
-__all__ = ["responses"]
+__all__ = ["lists_of", "responses"]
 
 
 async def responses(
@@ -49,6 +50,16 @@ async def responses(
             found = fetching.accept(leaders, answered)
             await _check_in_range(session, config, fetching.out_of_range(answered, found))
             yield fetching.batches_of(leaders, answered, found)
+
+
+async def lists_of(
+    session: Session, config: ReaderConfig, replicas: ReadReplicas, position: Position, *, hides: bool = True
+) -> AsyncGenerator[list[FetchedBatch], None]:
+    """The batches of one partition, a list for each response that has some; arguments and errors of `responses`."""
+    async with aclosing(responses(session, config, replicas, [position], hides=hides)) as answers:
+        async for batches in answers:
+            if response := list(batches):
+                yield response
 
 
 async def _check_in_range(session: Session, config: ReaderConfig, positions: Sequence[Position]) -> None:

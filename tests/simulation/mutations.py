@@ -18,8 +18,8 @@ _ALL = (
     Mutation(
         "the search for an unknown batch begins too late",
         "aioprod.producer.stored_batches",
-        "Search(decision, decision.before.offset, is_certain=True)",
-        "Search(decision, decision.by.offset, is_certain=True)",
+        "self._search(max(before.offset, earliest), is_certain",
+        "self._search(self._decision.by.offset, is_certain",
     ),
     Mutation(
         "an unknown batch is known by its number alone",

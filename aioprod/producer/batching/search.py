@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from aioprod.producer.batching.unknown import Decision, Place, UnknownBatch, Verdict
+from aioprod.producer.batching.unknown import ABSENT, Decision, Place, UnknownBatch, Verdict
 from aioprod.records import ControlType, ParsedBatch
 
 __all__ = ["Search"]
@@ -54,11 +54,6 @@ class Search:
         """Whether nothing further can change what was found."""
         return self.is_diverted or (self.is_decided and not self._unended)
 
-    def skip_to(self, start: int) -> None:
-        """What is before `start` is not in the log any more."""
-        self.position = max(self.position, start)
-        self.is_whole = False
-
     def take(self, batch: ParsedBatch) -> UnknownBatch | None:
         """Look at the next batch of the log; the unknown one that it is, if it is one."""
         if batch.base_offset > self.position:
@@ -88,7 +83,7 @@ class Search:
             elif unknown in self.found:
                 unknown.verdict = Verdict(self.found[unknown], records[unknown])
             elif unknown in self.aborted:
-                unknown.verdict = Verdict(-1, {})
+                unknown.verdict = ABSENT
             elif self.is_diverted:
                 unknown.hopeless = _UNCLEAN
             elif not (self.is_whole and self.is_decided):
@@ -96,7 +91,7 @@ class Search:
             elif unknown.epoch == self._decision.by.epoch:
                 unknown.hopeless = _LOST_STATE
             else:
-                unknown.verdict = Verdict(-1, {})
+                unknown.verdict = ABSENT
         return unended
 
     def _compare(self, batch: ParsedBatch) -> None:

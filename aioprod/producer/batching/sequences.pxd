@@ -21,7 +21,7 @@ cdef class Sequences:
     @cython.locals(batch=Batch)
     cdef void _begin(self, Partition partition, long long producer_id, int epoch) except *
     @cython.locals(partition=Partition)
-    cpdef void acknowledge(self, Batch batch, long long base_offset=*) except *
+    cpdef void acknowledge(self, Batch batch, long long base_offset) except *
     @cython.locals(partition=Partition)
     cpdef void lose(self, Batch batch, bint is_missing) except *
     @cython.locals(partition=Partition)

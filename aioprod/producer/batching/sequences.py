@@ -129,7 +129,7 @@ class Sequences:
         partition.unacknowledged.clear()
         self.unresolved.pop(partition, None)
 
-    def acknowledge(self, batch: Batch, base_offset: int = -1) -> None:
+    def acknowledge(self, batch: Batch, base_offset: int) -> None:
         """A broker has stored a batch, and so all that were stamped before it: a gap before it was none.
 
         `base_offset` is -1 where the broker has said only that it has the batch.

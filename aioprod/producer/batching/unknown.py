@@ -18,17 +18,19 @@ import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from aioprod.errors import DeliveryError, UnknownOutcomeError
+from aioprod.errors import DeliveryError, StillUnknownError, UnknownOutcomeError
 from aioprod.producer.batching.batch import Batch
-from aioprod.producer.batching.partition import Partition
+from aioprod.producer.batching.partition import Partition, Topic
 
-__all__ = ["RECREATED", "Decision", "Place", "Sent", "UnknownBatch", "UnknownBatches", "Verdict"]
+__all__ = ["ABSENT", "AGAIN", "RECREATED", "Decision", "Place", "Sent", "UnknownBatch", "UnknownBatches", "Verdict"]
 
 KEPT_MAX: Final = 10_000
 """So many batches are kept."""
 KEPT_S: Final = 12 * 3600.0
 """For so long: a broker keeps the state of a producer for a day by default (`producer.id.expiration.ms`)."""
 
+AGAIN: Final = "Call resolve() again."
+"""The hint where a later call may find out more."""
 RECREATED: Final = ("recreated", "its topic was deleted, or created again")
 
 
@@ -52,6 +54,10 @@ class Verdict(NamedTuple):
     records: dict[int, tuple[int, int, int]]
 
 
+ABSENT: Final = Verdict(-1, {})
+"""The verdict of a batch that is in no log and never will be."""
+
+
 class Decision:
     """An acknowledged batch that decides about unknown ones: they are stored between `before` and `by`, or nowhere."""
 
@@ -70,7 +76,6 @@ class UnknownBatch:
 
     __slots__ = (
         "base_sequence",
-        "count",
         "decision",
         "epoch",
         "failed_at",
@@ -95,7 +100,6 @@ class UnknownBatch:
         self.producer_id = batch.producer_id
         self.epoch = batch.epoch
         self.base_sequence = batch.base_sequence
-        self.count = batch.builder.count
         self.max_timestamp = batch.builder.max_timestamp
         """In ms, of the producer's clock."""
         self.is_transactional = is_transactional
@@ -106,6 +110,14 @@ class UnknownBatch:
         self.verdict: Verdict | None = None
         self.hopeless: tuple[str, str] | None = None
         """The reason, and in a sentence why it will never be known; None while it may be."""
+
+    def still_unknown(self, reason: str, why: str, hint: str | None = None) -> StillUnknownError:
+        """The error for each of its records; `why` is the rest of the sentence."""
+        return StillUnknownError(
+            f"It is not known whether the record of {self.topic}-{self.partition} is stored: {why}.",
+            reason=reason,
+            hint=hint,
+        )
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()  # Only the producer that sent it can find out: the error alone is for other processes.
@@ -133,7 +145,7 @@ class UnknownBatches:
 
     def __init__(self, decided: Callable[[], object]) -> None:
         self._decided = decided
-        """Called when it is known more of some of them."""
+        """Called when some of them were decided, or can't be any more."""
         self.owner = object()
         """Stands for this producer in what errors refer to, which live on."""
         self._kept: dict[UnknownBatch, Partition] = {}
@@ -186,10 +198,12 @@ class UnknownBatches:
                 )
             elif unknown.epoch <= by.epoch:
                 found.append(unknown)
-        self._decide(found, Decision(found, self._before(partition, found), by))
+        if found:
+            self._decide(Decision(found, self._before(partition, found), by))
 
     def _before(self, partition: Partition, batches: list[UnknownBatch]) -> Place | None:
-        if not 0 <= partition.acknowledged_serial < min((one.serial for one in batches), default=0):
+        """The batch that was acknowledged last, if that was sent before all of these."""
+        if not 0 <= partition.acknowledged_serial < min(one.serial for one in batches):
             return None
         return Place(
             partition.acknowledged_offset,
@@ -202,10 +216,10 @@ class UnknownBatches:
         """The answer to a batch has come after its deadline: it is stored at `base_offset`."""
         if unknown.decision is None and unknown.hopeless is None:
             place = Place(base_offset, unknown.producer_id, unknown.epoch, unknown.base_sequence)
-            self._decide([unknown], Decision([unknown], place, place))
+            self._decide(Decision([unknown], place, place))
 
-    def _decide(self, batches: list[UnknownBatch], decision: Decision) -> None:
-        for unknown in batches:
+    def _decide(self, decision: Decision) -> None:
+        for unknown in decision.batches:
             unknown.decision = decision
             self._forget(unknown)
         self._decided()
@@ -214,14 +228,15 @@ class UnknownBatches:
         """Brokers reject what has not arrived of an aborted transaction, as it has an older epoch than this one."""
         for unknown in list(self._kept):
             if unknown.is_transactional and unknown.producer_id == producer_id and unknown.epoch < epoch:
-                unknown.verdict = Verdict(-1, {})
+                unknown.verdict = ABSENT
                 self._forget(unknown)
         self._decided()
 
-    def topic_deleted(self, partition: Partition) -> None:
-        """The topic of a partition was deleted, or also created again: its log is gone."""
-        for unknown in list(partition.unknown or ()):
-            self._abandon(unknown, *RECREATED)
+    def topic_deleted(self, topic: Topic) -> None:
+        """A topic was deleted, or also created again: its log is gone."""
+        for partition in topic.partitions:
+            for unknown in list(partition.unknown or ()):
+                self._abandon(unknown, *RECREATED)
 
     def _abandon(self, unknown: UnknownBatch, reason: str, why: str) -> None:
         unknown.hopeless = (reason, why)
