@@ -197,8 +197,7 @@ async def test_drain_waits_for_room(kafka_cluster: KafkaCluster, make_topic: Mak
                 except BufferFullError:
                     full += 1
                     await producer.drain()
-                    assert producer.buffered.bytes <= 50_000
-    assert full > 5
+    assert 5 < full < 500, "a drain makes room for many records"
     assert sorted(await values_in(kafka_cluster, topic), key=str) == sorted(
         (b"%d" % number * 50 for number in range(5000)), key=str
     )

@@ -38,6 +38,8 @@ class MemoryWaiters:
         """Monotonic time in seconds."""
         self._end_lingers = end_lingers
         """Called when a sender starts to wait: open batches leave now."""
+        self._until_freed: list[asyncio.Future[None]] = []
+        """Callers of `drain()` that look again when memory was freed, or when what is stuck was looked at."""
 
     async def reserve(
         self,
@@ -67,14 +69,17 @@ class MemoryWaiters:
     async def drain(self) -> None:
         """Wait until `_DRAINED` is free, if less is; lets the loop run at least once.
 
-        A task whose last record found no room as it is for something stuck waits for room for that.
+        What can't move is not counted while something else moves. A task whose last record found no room as it is for
+        something stuck then waits for room for that.
         """
-        last = self._budget.stuck.last_full()
+        budget = self._budget
+        last = budget.stuck.last_full()
         await asyncio.sleep(0)
+        while budget.stuck.nothing_moves and budget.used > budget.limit * _DRAINED:
+            await self._next_freed()
         if last.place is not None and last.size:
             await self.drain_share(last.place, last.size)
             return
-        budget = self._budget
         usable = budget.capacity - budget.stuck.used
         wanted = max(budget.rejected, int(usable * _DRAINED))
         if budget.rejected or budget.waiting or not budget.fits(wanted):
@@ -84,6 +89,16 @@ class MemoryWaiters:
     async def drain_share(self, place: Partition | Topic, size: int) -> None:
         """Wait until `place`, which is stuck, may take `size` bytes, or moves."""
         await self._wait(size, keep=False, place=place)
+
+    async def _next_freed(self) -> None:
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._until_freed.append(waiter)
+        self._end_lingers()
+        start = self._clock()
+        try:
+            await waiter
+        finally:
+            self._wait_time_ns.add(round((self._clock() - start) * 1e9))
 
     async def _wait(
         self, size: int, *, keep: bool, place: Partition | Topic | None = None, earlier: Reservation | None = None
@@ -117,11 +132,19 @@ class MemoryWaiters:
                 self._budget.end(reservation)
             else:
                 waiter.set_result(None)
+        if self._until_freed:
+            for drain in self._take_until_freed():
+                if not drain.done():
+                    drain.set_result(None)
+
+    def _take_until_freed(self) -> list[asyncio.Future[None]]:
+        waiters, self._until_freed = self._until_freed, []
+        return waiters
 
     def close(self, error: AioprodError) -> None:
         """Fail all waiters with this error."""
-        for reservation in self._budget.dissolve():
-            waiter = reservation.waiter
+        waiters = [reservation.waiter for reservation in self._budget.dissolve()]
+        for waiter in (*waiters, *self._take_until_freed()):
             assert isinstance(waiter, asyncio.Future)
             if not waiter.done():
                 waiter.set_exception(error.again())

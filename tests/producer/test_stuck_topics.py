@@ -8,10 +8,10 @@ from typing import Any, Final
 import pytest
 
 from aioprod import Producer, TopicPartition
-from aioprod.errors import BufferFullError, ErrorCode
+from aioprod.errors import BufferFullError, ErrorCode, ProducerClosedError
 from aioprod.messages import ProduceRequest
 from aioprod.testing import FakeCluster
-from tests.support.producers import new_producer, running
+from tests.support.producers import begin, new_producer, running
 from tests.support.simulated import in_simulated_time
 
 KILOBYTE: Final = b"x" * 1000
@@ -129,6 +129,59 @@ async def test_callers_of_the_stuck_topic_wait_in_order_until_its_broker_is_back
             offsets = [(await task).offset for task in waiting]
             assert offsets == sorted(offsets)
             await many
+
+
+@in_simulated_time
+async def test_drain_waits_for_half_of_the_memory_while_nothing_moves() -> None:
+    async with FakeCluster(1) as brokers:
+        brokers.create_topic("t", 3)
+        async with running(brokers, **SMALL) as producer:
+            brokers.freeze(1)
+            await flood(producer, "t")
+            draining = asyncio.create_task(producer.drain())
+            cancelled = asyncio.create_task(producer.drain())
+            await asyncio.sleep(5)
+            cancelled.cancel()
+            assert not draining.done()
+            assert producer.buffered.bytes > 60_000
+            brokers.thaw(1)
+            await draining
+            assert producer.buffered.bytes <= 32_000
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+
+
+@in_simulated_time
+async def test_drain_counts_without_the_stuck_topic_once_another_moves() -> None:
+    async with FakeCluster(2) as brokers:
+        two_topics(brokers)
+        async with running(brokers, **SMALL, close_s=0.1) as producer:
+            await use_both(producer)
+            brokers.freeze(1)
+            brokers.freeze(2)
+            producer.send_nowait("moving", b"second")
+            await flood(producer, "stuck")
+            draining = asyncio.create_task(producer.drain())
+            await asyncio.sleep(5)
+            assert not draining.done()
+            brokers.thaw(1)
+            await draining
+            assert producer.buffered.bytes > 60_000
+
+
+@in_simulated_time
+async def test_drain_ends_with_the_producer_while_nothing_moves() -> None:
+    async with FakeCluster(1) as brokers:
+        brokers.create_topic("t")
+        producer = new_producer(brokers.bootstrap, **SMALL)
+        await begin(producer)
+        brokers.freeze(1)
+        await flood(producer, "t")
+        draining = asyncio.create_task(producer.drain())
+        await asyncio.sleep(1)
+        await producer.close(0.1)
+        with pytest.raises(ProducerClosedError):
+            await draining
 
 
 @in_simulated_time

@@ -130,8 +130,9 @@ class StuckRecords:
     def _set_ceiling(self, now: float) -> None:
         share = self._budget.stuck
         share.ceiling = UNLIMITED
+        share.nothing_moves = bool(share.held) and not self._anything_moves(now)
         if share.held:
-            share.ceiling = share.limit if self._anything_moves(now) else self._budget.limit
+            share.ceiling = self._budget.limit if share.nothing_moves else share.limit
 
     def _anything_moves(self, now: float) -> bool:
         since = now - _RECENTLY_S

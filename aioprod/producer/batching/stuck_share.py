@@ -48,6 +48,7 @@ class StuckShare:
         "ceiling",
         "held",
         "limit",
+        "nothing_moves",
         "open_to",
         "reserved",
         "topics",
@@ -66,6 +67,8 @@ class StuckShare:
         """The bytes of reservations that have left `waiting` and are not used yet."""
         self.ceiling = UNLIMITED
         """What may be used: `limit` while something moves, the whole memory while nothing does."""
+        self.nothing_moves = False
+        """Whether something is stuck, and nothing moves."""
         self.open_to = UNLIMITED
         """Up to where new records may raise `used`: `ceiling`, or -1 while callers wait or bytes are reserved."""
         self.held: dict[Partition | Topic, int] = {}
