@@ -63,8 +63,8 @@ async def run(job: Job) -> Measurement:
 async def measure(servers: str, cell: Cell, contenders: Sequence[Contender], options: Options) -> list[Found]:
     """Run all contenders of a cell in turns; one that fails has no more turns."""
     found = [Found(contender) for contender in contenders]
-    for _ in range(options.rounds):
-        for one in found:
+    for number in range(options.rounds):
+        for one in found if number % 2 == 0 else reversed(found):
             if one.failure:
                 continue
             job = Job(

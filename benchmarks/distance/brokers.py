@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import cycle, islice
 from typing import Final, TypeAlias
 
 from aioprod import Producer
@@ -17,6 +18,7 @@ from benchmarks.measure import ROUND
 __all__ = ["BROKERS", "Places"]
 
 _WARM_UP_CALLS: Final = 200
+"""For a topic: brokers get faster in their first seconds, and a partition's first records cost them milliseconds."""
 Places: TypeAlias = Callable[[Cell], AbstractAsyncContextManager[str]]
 """Give the addresses of brokers with the topic of a cell, as far away as it says."""
 
@@ -44,27 +46,26 @@ async def _kafka() -> AsyncIterator[Places]:
 
     @asynccontextmanager
     async def place(cell: Cell) -> AsyncIterator[str]:
+        await cluster.create_topic(cell.topic, cell.partitions, 1)
+        await _warm_up(cluster, cell)
         for proxy in cluster.proxies.values():
             proxy.delay_s = cell.delay_s / 2
-        await cluster.create_topic(cell.topic, cell.partitions, 1)
         try:
             yield cluster.bootstrap_servers
         finally:
+            for proxy in cluster.proxies.values():
+                proxy.delay_s = 0.0
             await cluster.delete_topic(cell.topic)
 
     async with cluster:
-        await _warm_up(cluster)
         yield place
 
 
-async def _warm_up(cluster: KafkaCluster) -> None:
-    """Send some records: the brokers get faster in their first seconds."""
-    topic = "warm-up"
-    await cluster.create_topic(topic, NODES, 1)
+async def _warm_up(cluster: KafkaCluster, cell: Cell) -> None:
+    keys = [key.encode() for key in islice(cycle(cell.keys), ROUND)] if cell.keys else None
     async with Producer(cluster.bootstrap_servers) as producer:
         for _ in range(_WARM_UP_CALLS):
-            (await producer.send_many(topic, [b"x" * 100] * ROUND)).raise_for_failures()
-    await cluster.delete_topic(topic)
+            (await producer.send_many(cell.topic, [b"x" * 100] * ROUND, keys=keys)).raise_for_failures()
 
 
 BROKERS: Final[dict[str, Callable[[], AbstractAsyncContextManager[Places]]]] = {"sink": _sinks, "kafka": _kafka}
