@@ -90,10 +90,9 @@ def kafka_cluster_3(shared_clusters: SharedClusters) -> KafkaCluster:
 
 
 @pytest.fixture(scope="session")
-def proxied_cluster() -> Iterator[KafkaCluster]:
+def proxied_cluster(shared_clusters: SharedClusters) -> KafkaCluster:
     """One broker behind a TcpProxy, which creates no topics by itself."""
-    with running_cluster(proxied=True, auto_create_topics_enable=False) as cluster:
-        yield cluster
+    return shared_clusters(version=NEWEST, proxied=True, auto_create_topics_enable=False)
 
 
 @pytest.fixture(scope="session")
