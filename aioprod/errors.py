@@ -212,7 +212,9 @@ class TransactionUnknownError(AioprodError):
     """It is not known whether the transaction was committed; this never means that it was not.
 
     `code` is the coordinator's last error code, None if it did not answer. `status` is the transaction's, fetched
-    from the coordinator afterwards (an `aioprod.transactions.TransactionStatus`, None if that was not possible).
+    from the coordinator afterwards (an `aioprod.transactions.TransactionStatus`, None if that was not possible). To
+    find out, call the session's `begin()` and then `committed_offsets()`: the offsets that were sent with the
+    transaction are there if it was committed.
     """
 
     may_be_stored = True
