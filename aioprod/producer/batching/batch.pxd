@@ -26,7 +26,7 @@ cdef class FlushBarrier:
 cdef class Batch:
     cdef public Partition partition
     cdef public RecordBatchBuilder builder
-    cdef public list waiters, barriers
+    cdef public list waiters, barriers, former
     cdef public set withdrawn
     cdef public object places, topic_id, broker, code, cause, unknown
     cdef public long long serial, records, record_bytes, producer_id, base_sequence

@@ -91,6 +91,7 @@ class Batch:
         "created",
         "deadline",
         "epoch",
+        "former",
         "full_position",
         "maybe_stored",
         "on_wire",
@@ -172,6 +173,8 @@ class Batch:
         self.epoch = -1
         self.base_sequence = -1
         """The number of the first record, for `producer_id` and `epoch`; -1 while the batch has none (`sequences`)."""
+        self.former: list[tuple[int, int, int]] | None = None
+        """The same three for each time that it was sent in an epoch that has ended, and may be stored by that."""
         self.stamped = False
         """The sealed bytes have this producer id, epoch and number."""
         self.barriers: list[FlushBarrier] | None = None

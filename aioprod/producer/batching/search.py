@@ -33,7 +33,7 @@ class Search:
 
     def __init__(self, decision: Decision, start: int, *, is_certain: bool) -> None:
         self._decision = decision
-        self._wanted = {(one.producer_id, one.epoch, one.base_sequence): one for one in decision.batches}
+        self._wanted = {numbers: one for one in decision.batches for numbers in one.numbers}
         self._unended: dict[int, list[UnknownBatch]] = {}
         """Batches that were found and whose transaction has not ended, by producer id."""
         self.position = start

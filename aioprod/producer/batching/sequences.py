@@ -125,6 +125,8 @@ class Sequences:
         partition.unknown_serial = -1
         partition.gap_from = -1
         for batch in partition.unacknowledged:
+            if batch.maybe_stored:
+                batch.former = [*(batch.former or ()), (batch.producer_id, batch.epoch, batch.base_sequence)]
             batch.base_sequence = -1
         partition.unacknowledged.clear()
         self.unresolved.pop(partition, None)

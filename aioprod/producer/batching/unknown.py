@@ -82,6 +82,7 @@ class UnknownBatch:
         "hopeless",
         "is_transactional",
         "max_timestamp",
+        "numbers",
         "owner",
         "partition",
         "producer_id",
@@ -97,9 +98,11 @@ class UnknownBatch:
         self.topic = batch.partition.topic.name
         self.partition = batch.partition.index
         self.topic_id: bytes | None = batch.topic_id
-        self.producer_id = batch.producer_id
-        self.epoch = batch.epoch
-        self.base_sequence = batch.base_sequence
+        self.numbers = list(batch.former or ())
+        """Producer id, epoch and first sequence number of each time that it was sent, the last one last."""
+        if batch.base_sequence >= 0:
+            self.numbers.append((batch.producer_id, batch.epoch, batch.base_sequence))
+        self.producer_id, self.epoch, self.base_sequence = self.numbers[-1]
         self.max_timestamp = batch.builder.max_timestamp
         """In ms, of the producer's clock."""
         self.is_transactional = is_transactional
@@ -157,7 +160,7 @@ class UnknownBatches:
 
         None where its outcome is known, or it has no sequence numbers. The oldest are forgotten if there are too many.
         """
-        if family is not UnknownOutcomeError or batch.base_sequence < 0:
+        if family is not UnknownOutcomeError or (batch.base_sequence < 0 and batch.former is None):
             return None
         unknown = UnknownBatch(self.owner, batch, now, is_transactional=is_transactional)
         partition = batch.partition
@@ -202,8 +205,11 @@ class UnknownBatches:
             self._decide(Decision(found, self._before(partition, found), by))
 
     def _before(self, partition: Partition, batches: list[UnknownBatch]) -> Place | None:
-        """The batch that was acknowledged last, if that was sent before all of these."""
+        """The batch that was acknowledged last, if that was sent before all of these, and in no later epoch."""
         if not 0 <= partition.acknowledged_serial < min(one.serial for one in batches):
+            return None
+        is_same_id = partition.acknowledged_producer_id == batches[0].producer_id
+        if is_same_id and partition.acknowledged_epoch > min(one.numbers[0][1] for one in batches):
             return None
         return Place(
             partition.acknowledged_offset,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aioprod._error_codes import ErrorCode
+from aioprod.errors import UnknownOutcomeError
 from aioprod.producer.batching.search import Search
 from aioprod.producer.batching.sequences import EPOCH_MAX
 from aioprod.producer.batching.unknown import Decision, UnknownBatch
@@ -50,6 +51,7 @@ class NotedCompletions(RecordedCompletions):
         self.unknown: dict[UnknownBatch, list[int]] = {}
 
     def fail(self, batch: Any, failure: Failure) -> None:
+        assert (failure.unknown is None) == (failure.family is not UnknownOutcomeError)
         if failure.unknown is not None:
             self.unknown[failure.unknown] = values_of(batch)
         super().fail(batch, failure)
@@ -81,6 +83,77 @@ def test_each_verdict_is_what_the_log_says_in_the_end(seed: int) -> None:
     for unknown in model.completions.unknown:
         assert unknown.decision is None or unknown.verdict is not None, "a decision is enough while no state is lost"
         assert unknown.hopeless is None or unknown.hopeless[0] == "another producer id"
+
+
+def behind_a_gap() -> ResolvingModel:
+    """A record whose requests were lost after those of an expired one, and that is to be sent again in a new epoch."""
+    model = ResolvingModel()
+    send(model)
+    model.drain()
+    model.answer()
+    send(model)
+    model.drain()
+    model.now = 60.0
+    send(model)
+    model.drain()
+    model.late = model.cut(0)
+    model.expire(61.0)
+    model.drain()
+    model.answer()
+    assert model.sequences.bumps == 1, "it was out of sequence"
+    return model
+
+
+def send(model: ResolvingModel) -> None:
+    """One record, in a batch of its own."""
+    model.send()
+    model.finish_batch()
+
+
+@pytest.mark.parametrize("is_sent_again", [False, True])
+@pytest.mark.parametrize("arrives", [False, True])
+def test_a_batch_that_expires_behind_a_gap(is_sent_again: bool, arrives: bool) -> None:
+    model = behind_a_gap()
+    if is_sent_again:
+        model.drain()
+        model.cut(0)
+    if arrives:
+        model.arrive(0)
+        model.arrive(0)
+    model.expire(60.0)
+    send(model)
+    model.finish()
+    found = {values[0]: unknown.verdict.base_offset for unknown, values in judged(model) if unknown.verdict}
+    assert found == ({1: 1, 2: 2} if arrives else {1: -1, 2: -1})
+
+
+def test_a_batch_of_an_older_epoch_is_before_what_was_acknowledged_since() -> None:
+    """All late requests arrive just before the first one of the next epoch, whose record is stored twice so."""
+    model = ResolvingModel()
+    send(model)
+    model.drain()
+    model.answer()
+    for now in (0.0, 60.0, 60.0):
+        model.now = now
+        send(model)
+        model.drain()
+    model.late = model.cut(0)
+    model.expire(61.0)
+    model.drain()
+    model.answer()
+    while model.late:
+        model.arrive(0)
+    model.drain()
+    model.answer()
+    model.expire(60.0)
+    send(model)
+    model.drain()
+    model.answer()
+    assert model.log.values == [0, 1, 2, 3, 2, 4]
+    assert {values[0]: unknown.verdict.base_offset for unknown, values in judged(model) if unknown.verdict} == {
+        1: 1,
+        3: 3,
+    }
 
 
 def play(model: ResolvingModel, random: Random) -> None:
