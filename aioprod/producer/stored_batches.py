@@ -9,6 +9,8 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
+from aioprod._logger import Logger
+from aioprod._words import counted
 from aioprod.config import ProducerConfig
 from aioprod.errors import (
     AioprodError,
@@ -28,6 +30,8 @@ from aioprod.types import TopicPartition
 
 __all__ = ["read_for"]
 
+_logger = Logger("aioprod.producer")
+
 _PAUSE_S: Final = 0.2
 _PAUSES_MAX: Final = 25
 """For how long, and how often, to wait for the high watermark of a new leader to pass an acknowledged batch."""
@@ -46,7 +50,12 @@ async def read_for(decision: Decision, config: ProducerConfig, *, clock: Callabl
     try:
         log = PartitionLog(tp, topic_id, settings, "producer that resolves", clock=clock, random=random)
         async with log:
-            await _Reading(log, decision, config.resolve_max_bytes).run()
+            reading = _Reading(log, decision, config.resolve_max_bytes)
+            try:
+                await reading.run()
+            finally:
+                batches = counted(len(decision.batches), "batch")
+                _logger.debug("%d bytes of %s-%d were read to resolve %s", reading.bytes_read, *tp, batches)
     except StillUnknownError:
         raise
     except AioprodError as error:
@@ -71,7 +80,8 @@ class _Reading:
         self._log = log
         self._decision = decision
         self._bytes_max = bytes_max
-        self._bytes = 0
+        self.bytes_read = 0
+        """Of the batches that were compared; what a response holds beyond them is not counted."""
         self._records: dict[UnknownBatch, dict[int, tuple[int, int, int]]] = {}
 
     async def run(self) -> None:
@@ -122,13 +132,13 @@ class _Reading:
         async with aclosing(self._log.batches(search.position, end)) as responses:
             async for response in responses:
                 for fetched in response:
-                    self._bytes += fetched.batch.size
+                    self.bytes_read += fetched.batch.size
                     unknown = search.take(fetched.batch)
                     if unknown is not None:
                         self._records[unknown] = await _records(fetched)
                 if search.is_done():
                     return
-                if self._bytes >= self._bytes_max and search.position < end:
+                if self.bytes_read >= self._bytes_max and search.position < end:
                     left = end - search.position
                     why = f"after resolve.max.bytes={self._bytes_max} bytes {left} offsets are left to be read"
                     raise self._decision.batches[0].still_unknown("too many bytes", why, "Raise resolve.max.bytes.")

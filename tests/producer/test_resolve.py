@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 from contextlib import AsyncExitStack
 from typing import Any, Self
@@ -182,6 +183,17 @@ async def test_an_answer_that_comes_after_the_deadline_decides() -> None:
         found = await scene.resolve()
         assert found is not None
         assert (found.offset, found.serialized_value_size) == (0, 4)
+
+
+async def test_what_is_read_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with Scene() as scene:
+        await scene.begin()
+        await scene.others(1)
+        await scene.producer.send("t", b"later")
+        with caplog.at_level(logging.DEBUG, "aioprod.producer"):
+            assert await scene.resolve() is None
+        size = sum(batch.size for batch in scene.log.batches("read_uncommitted"))
+        assert f"{size} bytes of t-0 were read to resolve 1 batch" in caplog.messages
 
 
 async def test_several_unknown_batches_are_found_in_one_pass() -> None:
