@@ -8,8 +8,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from integration.chaos.ledger import Ledger, Outcome, Place, Told
+from integration.chaos.ledger import Finding, Found, Ledger, Outcome, Place, Told
 from integration.chaos.modes import LATE_S
+from integration.chaos.resolved import last_delivered
 
 __all__ = ["Stored", "Verdict", "judge"]
 
@@ -63,6 +64,7 @@ def judge(
         errors.update(told.error for told in records if told.error)
         if place.topic not in gone:
             _judge_log(verdict, place, records, log.get(place, ()))
+            _judge_findings(verdict, place, ledger, log.get(place, ()))
     for place in log.keys() - ledger.records.keys():
         if log[place]:
             verdict.flaw("invented", f"{place} holds records that nobody sent", len(log[place]))
@@ -119,6 +121,29 @@ def _judge_record(verdict: Verdict, name: str, told: Told, offsets: Sequence[int
         verdict.flaw(f"{told.outcome}, but stored", f"{name} at offset {offsets[0]}: {told.error}")
     elif offsets:
         verdict.stored_unknown += 1
+
+
+def _judge_findings(verdict: Verdict, place: Place, ledger: Ledger, log: Iterable[Stored]) -> None:
+    """What was found out about unknown outcomes must be what the log says."""
+    findings = {number: finding for (at, number), finding in ledger.findings.items() if at == place}
+    if not findings:
+        return
+    last = last_delivered(ledger, place)
+    offsets: defaultdict[int, list[int]] = defaultdict(list)
+    for offset, sequence in log:
+        if sequence in findings:
+            offsets[sequence].append(offset)
+    for sequence, finding in findings.items():
+        _judge_finding(verdict, _name(place, sequence), finding, offsets[sequence], is_decided=sequence < last)
+
+
+def _judge_finding(verdict: Verdict, name: str, finding: Finding, offsets: Sequence[int], *, is_decided: bool) -> None:
+    if finding.found is Found.STORED and finding.offset not in offsets:
+        verdict.flaw("found elsewhere", f"{name} is at {list(offsets)}, and was found at {finding.offset}")
+    elif finding.found is Found.ABSENT and offsets:
+        verdict.flaw("found nowhere, but stored", f"{name} is at {list(offsets)}, and was found to be in no log")
+    elif finding.found is Found.OPEN and is_decided:
+        verdict.flaw("not found out", f"{name}, before one that was delivered: {finding.reason}: {finding.error}")
 
 
 def _name(place: Place, sequence: int) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from importlib import metadata
 from typing import Any, Protocol
 
@@ -14,13 +15,20 @@ from confluent_kafka import KafkaException, Message, libversion
 from confluent_kafka import Producer as ConfluentProducer
 
 import aioprod
-from aioprod.errors import AioprodError, NotSentError, RejectedError
-from integration.chaos.ledger import Outcome
+from aioprod.errors import AioprodError, NotSentError, RejectedError, StillUnknownError, UnknownOutcomeError
+from integration.chaos.ledger import Finding, Found, Outcome
 
-__all__ = ["CLIENTS", "Client", "RefusedError", "Tell"]
+__all__ = ["CLIENTS", "Client", "FindOut", "RefusedError", "Tell"]
 
-Tell = Callable[[Outcome, int, str], None]
-"""Hears the outcome of a record, its offset or -1, and the error or an empty text."""
+FindOut = Callable[[float], Awaitable[Finding]]
+"""Finds out in so many seconds what became of a record; the `seconds` of the finding are not filled in."""
+
+
+class Tell(Protocol):
+    """Hears the outcome of a record, its offset or -1, the error or an empty text, and how to find out more."""
+
+    def __call__(self, outcome: Outcome, offset: int, error: str, find_out: FindOut | None = None) -> None: ...
+
 
 _POLL_S = 0.005
 _ERROR_LENGTH_MAX = 200
@@ -87,7 +95,15 @@ class Aioprod:
         elif isinstance(error, RejectedError):
             tell(Outcome.REJECTED, -1, _text(error))
         else:
-            tell(Outcome.UNKNOWN, -1, _text(error))
+            assert isinstance(error, UnknownOutcomeError)
+            tell(Outcome.UNKNOWN, -1, _text(error), partial(self._find_out, error))
+
+    async def _find_out(self, error: UnknownOutcomeError, timeout_s: float) -> Finding:
+        try:
+            place = await self._producer.resolve(error, timeout_s)
+        except StillUnknownError as still:
+            return Finding(Found.OPEN, reason=still.reason, error=_text(still))
+        return Finding(Found.ABSENT) if place is None else Finding(Found.STORED, place.offset)
 
     async def flush(self, timeout_s: float) -> None:
         with suppress(TimeoutError):

@@ -14,7 +14,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-__all__ = ["Gap", "Ledger", "Outcome", "Place", "Told", "sequence_of", "value_of"]
+__all__ = ["Finding", "Found", "Gap", "Ledger", "Outcome", "Place", "Told", "sequence_of", "value_of"]
 
 _PADDING: Final = b"." * 100
 
@@ -48,6 +48,28 @@ class Told(NamedTuple):
     error: str = ""
 
 
+class Found(StrEnum):
+    """What a client found out later about a record whose outcome was unknown."""
+
+    STORED = "stored"
+    ABSENT = "in no log"
+    OPEN = "still unknown"
+
+
+class Finding(NamedTuple):
+    """The answer, `seconds` after the unknown outcome; `offset` where it is stored, the rest where it is not known.
+
+    `asked` is 2 where the first answer was that it is still unknown.
+    """
+
+    found: Found
+    offset: int = -1
+    reason: str = ""
+    error: str = ""
+    seconds: float = 0.0
+    asked: int = 1
+
+
 def value_of(sequence: int) -> bytes:
     """The value of the record with that number."""
     return b"%d %s" % (sequence, _PADDING)
@@ -77,12 +99,18 @@ class Gap(NamedTuple):
 
 
 class Ledger:
-    """All records by place, in the order of their numbers from 0; `told_twice` counts outcomes beyond the first."""
+    """All records by place, in the order of their numbers from 0; `told_twice` counts outcomes beyond the first.
+
+    `findings` are the answers about unknown outcomes by place and number, and `bytes_read` what was read for each pass
+    over a log that they took.
+    """
 
     def __init__(self) -> None:
         self.records: defaultdict[Place, list[Told]] = defaultdict(list)
         self.told_twice = 0
         self.gaps: list[Gap] = []
+        self.findings: dict[tuple[Place, int], Finding] = {}
+        self.bytes_read: list[int] = []
 
     def new(self, place: Place, now: float) -> int:
         """The number of another record, which is about to be given to the client."""
@@ -113,9 +141,10 @@ class Ledger:
                 yield place, sequence, told
 
     def write(self, path: Path) -> None:
-        """Write everything to a file, a line per record."""
+        """Write everything to a file, a line per record after the first one."""
+        findings = [[*place, sequence, *finding] for (place, sequence), finding in self.findings.items()]
         with path.open("w") as file:
-            file.write(json.dumps([self.told_twice, self.gaps]) + "\n")
+            file.write(json.dumps([self.told_twice, self.gaps, self.bytes_read, findings]) + "\n")
             for place, _, told in self.all():
                 file.write(json.dumps([*place, *told]) + "\n")
 
@@ -124,8 +153,10 @@ class Ledger:
         """What `write` wrote."""
         ledger = cls()
         with path.open() as file:
-            ledger.told_twice, gaps = json.loads(next(file))
+            ledger.told_twice, gaps, ledger.bytes_read, findings = json.loads(next(file))
             ledger.gaps = [Gap(*gap) for gap in gaps]
+            for topic, partition, sequence, found, *rest in findings:
+                ledger.findings[Place(topic, partition), sequence] = Finding(Found(found), *rest)
             for line in file:
                 topic, partition, sent_at, told_at, outcome, offset, error = json.loads(line)
                 told = Told(sent_at, told_at, Outcome(outcome), offset, error)

@@ -28,6 +28,9 @@ _FLAWS: Final = {
     "late": "**late**: outcome later than the deadline + 1.5 s of the process's own time",
     "misplaced": "**misplaced**: not at the offset that was told",
     "told twice": "**told twice**",
+    "found elsewhere": "**resolved: not at the offset that was found**",
+    "found nowhere, but stored": "**resolved: found in no log, but there**",
+    "not found out": "**resolved: still unknown, though a later record was delivered**",
     "invented": "**invented**: in the log, never sent",
 }
 
@@ -48,19 +51,36 @@ def table(results: Sequence[Figures]) -> list[str]:
     rows.append(["longest absence of the sending loop, s", *(f"{found['loop_gap_s']:.2f}" for found in results)])
     for topic, title in _STALLS.items():
         rows.append([title, *(_stall(found, topic) for found in results)])
-    rows += _frozen_rows(results)
+    rows += _rows_of("resolved", _RESOLVED, results)
+    rows += _rows_of("frozen", _FROZEN, results)
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def _frozen_rows(results: Sequence[Figures]) -> list[list[str]]:
-    if not any(found["frozen"] for found in results):
+def _rows_of(part: str, titles: Mapping[str, str], results: Sequence[Figures]) -> list[list[str]]:
+    """Rows of figures that only some runs have."""
+    if not any(found.get(part) for found in results):
         return []
     return [
-        [title, *(f"{found['frozen'][name]:,}" if found["frozen"] else "-" for found in results)]
-        for name, title in _FROZEN.items()
+        [title, *(f"{found[part][name]:,}" if found.get(part) else "-" for found in results)]
+        for name, title in titles.items()
     ]
 
 
+_RESOLVED: Final = {
+    "unknown": "unknown, and asked about by `resolve()`",
+    "stored": "of these found stored",
+    "absent": "of these found in no log",
+    "second": "of both, after a last record to their partition only",
+    "open_later": "**of these still unknown, with a later record delivered**",
+    "open_idle": "of these still unknown, without one",
+    "open_other": "of these still unknown, for another reason",
+    "p50_s": "from the unknown outcome to the answer, p50, s",
+    "p99_s": "from the unknown outcome to the answer, p99, s",
+    "max_s": "from the unknown outcome to the answer, the longest, s",
+    "passes": "passes over a log for that",
+    "bytes": "bytes of the batches that they went through",
+    "bytes_max": "bytes of the longest pass",
+}
 _FROZEN: Final = {
     "stuck": "of the frozen broker alone, deadline before the thaw",
     "stuck_not_sent": "of these NotSent",
@@ -112,6 +132,8 @@ def evidence(found: Figures) -> list[str]:
     if found["left_out"]:
         lines.append(f"  left out on this machine: {', '.join(found['left_out'])}")
     lines += [f"  {count:,} x {error}" for error, count in found["errors"].items()]
+    if found.get("resolved"):
+        lines += [f"  {count:,} x still unknown: {why}" for why, count in found["resolved"]["reasons"].items()]
     for name, examples in found["examples"].items():
         lines += [f"  {name}: {example}" for example in examples]
     return lines
@@ -158,7 +180,10 @@ _INTRODUCTION: Final = (
     "brokers frozen nothing can be acknowledged at all. The other clients are idempotent too, with the same",
     "deadlines as far as they have them: aiokafka has none, and retries for ever, so that what is late there breaks",
     "no promise; it also sends less, as its calls wait while a partition is full. Of a deleted topic records fail,",
-    "and nothing is read back. `-` is what a client, or an older run, does not tell.",
+    "and nothing is read back. About each record whose outcome is unknown aioprod's `resolve()` is asked at once, and",
+    "where it did not know, again at the end, after one more record to the partition. Its answers are compared with",
+    "the log, too. Its bytes are those of the batches that it went through: a response may hold more. `-` is what a",
+    "client, or an older run, does not tell.",
 )
 
 

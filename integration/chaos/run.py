@@ -25,6 +25,8 @@ from integration.chaos.faults import Stage
 from integration.chaos.frozen import frozen_figures
 from integration.chaos.ledger import Ledger, Outcome, Place, sequence_of
 from integration.chaos.modes import DOOMED, MAIN, MODES, SOLO, TOPICS, Mode
+from integration.chaos.resolved import resolved_figures
+from integration.chaos.resolving import RESOLVE_S
 from integration.chaos.stalls import longest_stalls
 from integration.chaos.worker import Job
 from integration.support.reading import read_topic
@@ -126,6 +128,7 @@ async def chaos(
         "faults": dict(stage.counts),
         "left_out": [name for name in _faults(options) if name not in faults],
         **_counted(verdict, ledger, stage),
+        "resolved": resolved_figures(ledger, gone=(DOOMED,)),
         "frozen": _frozen(stage, ledger, mode),
         "environment": place,
     }
@@ -204,7 +207,7 @@ class _Process:
         """Let it stop sending and wait for its outcomes."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
-        async with asyncio.timeout(2 * self._patience_s + _BACKSTOP_S):
+        async with asyncio.timeout(3 * self._patience_s + RESOLVE_S + _BACKSTOP_S):
             status = await self._process.wait()
         if status != 0:
             raise RuntimeError(f"The sending process ended with status {status}.")

@@ -63,6 +63,9 @@ async def test_faults_while_log_ins_end(figures: Figures) -> None:
 async def test_batches_expire_in_every_state(proxied_cluster_3: KafkaCluster, figures: Figures) -> None:
     found = await judged(proxied_cluster_3, figures, "hard", "two of three frozen")
     assert found["told"].keys() >= {"delivered", "not sent", "unknown"}
+    resolved = found["resolved"]
+    assert resolved["stored"] + resolved["absent"] == found["told"]["unknown"], "a later record decided about each"
+    figures.add("s from an unknown outcome to its answer in chaos, p99", resolved["p99_s"])
 
 
 @pytest.mark.long

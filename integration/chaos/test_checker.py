@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +13,9 @@ from integration.chaos.brokers import Change
 from integration.chaos.checker import Stored, Verdict, judge
 from integration.chaos.faults import Down
 from integration.chaos.frozen import frozen_figures
-from integration.chaos.ledger import Gap, Ledger, Outcome, Place, sequence_of, value_of
+from integration.chaos.ledger import Finding, Found, Gap, Ledger, Outcome, Place, sequence_of, value_of
+from integration.chaos.resolved import resolved_figures
+from integration.chaos.resolving import BytesRead, Resolving
 from integration.chaos.stalls import Stall, longest_stalls
 
 MAIN = Place("main", 0)
@@ -86,6 +91,112 @@ def test_late_and_repeated_outcomes() -> None:
 def test_unknown_records_in_the_log_are_counted() -> None:
     found = verdict(told(U, U, Outcome.FAILED, D, offsets=[3]), 0, 2, 1, 3)
     assert (found.stored_unknown, dict(found.flaws)) == (3, {"out of order": 1})
+
+
+STORED, ABSENT, OPEN = Found.STORED, Found.ABSENT, Found.OPEN
+
+
+@pytest.mark.parametrize(
+    ("finding", "sequences", "flaws"),
+    [
+        (Finding(STORED, 1), (0, 1, 2), {}),
+        (Finding(STORED, 2), (0, 1, 2), {"found elsewhere": 1}),
+        (Finding(STORED, 1), (0, 2), {"found elsewhere": 1}),
+        (Finding(ABSENT), (0, 2), {}),
+        (Finding(ABSENT), (0, 1, 2), {"found nowhere, but stored": 1}),
+        (Finding(OPEN, reason="undecided"), (0, 1, 2), {"not found out": 1}),
+        (Finding(OPEN, reason="undecided"), (0, 2), {"not found out": 1}),
+    ],
+)
+def test_flaws_of_findings(finding: Finding, sequences: tuple[int, ...], flaws: dict[str, int]) -> None:
+    ledger = told(D, U, D, offsets=[0, len(sequences) - 1])
+    ledger.findings[MAIN, 1] = finding
+    found = verdict(ledger, *sequences)
+    assert dict(found.flaws) == flaws
+    assert found.examples.keys() == flaws.keys()
+
+
+def test_findings_that_nothing_can_be_compared_with() -> None:
+    ledger = told(D, U)
+    ledger.findings[MAIN, 1] = Finding(OPEN, reason="undecided")
+    assert verdict(ledger, 0).flaws == {}, "no later record was delivered"
+    ledger = told(D, U, D, place=Place("doomed", 0))
+    ledger.findings[Place("doomed", 0), 1] = Finding(STORED, 7)
+    assert judge(ledger, {}, deadline_s=6.0, gone=("doomed",)).flaws == {}
+
+
+def test_figures_of_findings() -> None:
+    doomed = Place("doomed", 0)
+    ledger = told(U, U, D, U, U)
+    for index in range(2):
+        ledger.tell(doomed, ledger.new(doomed, 0.0), 1.0, (U, D)[index])
+    assert resolved_figures(ledger, gone=("doomed",)) is None
+    ledger.findings = {
+        (MAIN, 0): Finding(STORED, 0, seconds=3.0),
+        (MAIN, 1): Finding(OPEN, reason="unanswered"),
+        (MAIN, 3): Finding(ABSENT, seconds=1.0, asked=2),
+        (MAIN, 4): Finding(OPEN, reason="undecided"),
+        (doomed, 0): Finding(OPEN, reason="recreated"),
+    }
+    ledger.bytes_read = [200, 300]
+    assert resolved_figures(ledger, gone=("doomed",)) == {
+        "unknown": 5,
+        "stored": 1,
+        "absent": 1,
+        "second": 1,
+        "open_later": 1,
+        "open_idle": 1,
+        "open_other": 1,
+        "reasons": {"unanswered": 1, "undecided": 1, "recreated": 1},
+        "p50_s": 3.0,
+        "p99_s": 3.0,
+        "max_s": 3.0,
+        "passes": 2,
+        "bytes": 500,
+        "bytes_max": 300,
+    }
+
+
+async def test_what_stays_unknown_is_asked_again_at_the_end() -> None:
+    ledger = Ledger()
+    resolving = Resolving(ledger)
+    answers = [Finding(OPEN, reason="undecided"), Finding(ABSENT)]
+
+    async def decided_later(timeout_s: float) -> Finding:
+        return answers.pop(0)
+
+    async def known(timeout_s: float) -> Finding:
+        return Finding(STORED, 3)
+
+    resolving.ask(MAIN, 0, decided_later)
+    resolving.ask(SOLO, 1, known)
+    while (SOLO, 1) not in ledger.findings:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert resolving.places() == {MAIN}
+    await resolving.end()
+    assert {at: (one.found, one.offset, one.asked) for at, one in ledger.findings.items()} == {
+        (SOLO, 1): (STORED, 3, 1),
+        (MAIN, 0): (ABSENT, -1, 2),
+    }
+
+
+def test_the_ledger_of_another_process(tmp_path: Path) -> None:
+    ledger = told(D, U)
+    ledger.findings[MAIN, 1] = Finding(OPEN, reason="undecided", error="why", seconds=1.5)
+    ledger.bytes_read = [7]
+    ledger.write(tmp_path / "ledger")
+    found = Ledger.read(tmp_path / "ledger")
+    assert (found.records, found.findings, found.bytes_read) == (ledger.records, ledger.findings, [7])
+
+
+def test_bytes_are_taken_from_the_log() -> None:
+    counts: list[int] = []
+    line = logging.makeLogRecord(
+        {"msg": "%d bytes of %s-%d were read to resolve %s", "args": (7, "t", 0, "1 batch"), "levelno": logging.DEBUG}
+    )
+    BytesRead(counts).handle(line)
+    assert counts == [7]
 
 
 def test_errors_are_counted_by_kind() -> None:

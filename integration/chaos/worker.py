@@ -4,7 +4,7 @@ The topic without replicas has a producer of its own. On a shared connection its
 partitions whose leader waits for a dead replica, as brokers answer requests in order.
 
 Run it with one argument, a `Job` as JSON. It prints "ready" when each partition has stored a record, and sends until it
-reads a line. Then it waits for in-flight records, and writes its ledger.
+reads a line. Then it waits for in-flight records and for what is found out about unknown ones, and writes its ledger.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from integration.chaos.clients import CLIENTS, Client, RefusedError
+from integration.chaos.clients import CLIENTS, Client, FindOut, RefusedError
 from integration.chaos.ledger import Gap, Ledger, Outcome, Place, value_of
 from integration.chaos.modes import DOOMED, SOLO
+from integration.chaos.resolving import BytesRead, Resolving
 
 __all__ = ["Job", "main"]
 
@@ -61,6 +62,7 @@ class Load:
         self._random = random.Random(1)
         self._stopping = False
         self.ledger = Ledger()
+        self._resolving = Resolving(self.ledger)
 
     async def run(self, job: Job) -> None:
         """Send until a line comes in; "ready" is said on the way."""
@@ -72,10 +74,17 @@ class Load:
         self._stopping = True
         # A call that never returns is a record that was never told, and no reason to lose the rest.
         ended, _ = await asyncio.wait(sending, timeout=job.patience_s)
-        await asyncio.gather(*(client.flush(job.patience_s) for client in self._clients))
+        await self._flush(job)
+        for place in self._resolving.places():
+            await self._send(place)
+        await self._flush(job)
+        await self._resolving.end()
         watching.cancel()
         for task in ended:
             task.result()
+
+    async def _flush(self, job: Job) -> None:
+        await asyncio.gather(*(client.flush(job.patience_s) for client in self._clients))
 
     async def _all_reached(self) -> None:
         waiting = set(self._places)
@@ -105,8 +114,18 @@ class Load:
             return False
         return True
 
-    def _tell(self, place: Place, sequence: int, outcome: Outcome, offset: int, error: str) -> None:
+    def _tell(
+        self,
+        place: Place,
+        sequence: int,
+        outcome: Outcome,
+        offset: int,
+        error: str,
+        find_out: FindOut | None = None,
+    ) -> None:
         self.ledger.tell(place, sequence, time.monotonic(), outcome, offset, error)
+        if find_out is not None:
+            self._resolving.ask(place, sequence, find_out)
 
     async def _watch_loop(self) -> None:
         """Note when the loop was away, and how much of that time this process has worked: the rest is the machine's."""
@@ -129,6 +148,7 @@ async def main(job: Job) -> None:
         await client.start()
     print(json.dumps(clients[0].versions()), flush=True)
     load = Load(clients, job)
+    BytesRead(load.ledger.bytes_read).listen()
     await load.run(job)
     load.ledger.write(Path(job.ledger))
     with suppress(Exception):  # what closing does to the rest is not what is asked here
