@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from aioprod.config import ProducerConfig
+from aioprod.config._base import settings_of
 from aioprod.config._check import check_file
 from aioprod.config._elsewhere import owner_of
 from aioprod.errors import ConfigError
 from aioprod.group.config import MemberConfig
+from aioprod.reader.config import ReaderConfig
 
 SECRET = "hunter2"
 CLOUD = f"""\
@@ -153,3 +155,12 @@ def test_whose_a_setting_is() -> None:
     assert owner_of("value.deserializer", ["consumers"]) is None
     assert owner_of("value.subject.name.strategy", []) == "the Schema Registry"
     assert owner_of("linger.mss", []) is None
+
+
+def test_every_setting_that_only_producers_have_is_theirs() -> None:
+    """A member that reads the same file leaves them out."""
+    others = {name for cls in (MemberConfig, ReaderConfig) for name in settings_of(cls)}
+    owners = {name: owner_of(name.replace("_", "."), []) for name in settings_of(ProducerConfig) if name not in others}
+    assert owners["resolve_timeout_ms"] == "producers"
+    del owners["interceptor_classes"]  # Java's consumers have it, too, with other classes.
+    assert {name: owner for name, owner in owners.items() if owner != "producers"} == {}

@@ -9,9 +9,10 @@ from typing import Final
 __all__ = ["owner_of"]
 
 _SETTINGS: Final = {
-    "producers": "acks retries *.serializer delivery.timeout.ms max.block.ms max.in.flight.requests.per.connection "
-    "enable.idempotence linger.ms batch.size buffer.memory max.request.size compression.* partitioner.* "
-    "metadata.max.idle.ms transactional.id transaction.*",
+    "producers": "acks retries *.serializer *.serializer.encoding serializer.encoding delivery.timeout.ms max.block.ms "
+    "max.in.flight.requests.per.connection enable.idempotence linger.ms adaptive.linger batch.size batch.size.max "
+    "buffer.memory buffer.memory.stuck.fraction max.request.size compression.* partitioner.* metadata.max.idle.ms "
+    "resolve.* topic.recreation transactional.id transaction.*",
     "consumers": "group.* *.deserializer allow.auto.create.topics auto.commit.interval.ms auto.offset.reset check.crcs "
     "default.api.timeout.ms enable.auto.commit exclude.internal.topics fetch.* heartbeat.interval.ms isolation.level "
     "max.partition.fetch.bytes max.poll.* partition.assignment.strategy session.timeout.ms share.acknowledgement.mode "
