@@ -42,7 +42,9 @@ def drain(
         assert batch is not None
         if is_too_large(batch):
             split(accumulator, batch, now)
-            left += 1
+            # Where its parts are not the first now, they are behind partitions that were served: they leave next time.
+            if queue.ready and queue.ready[0] is partition:
+                left += 1
             continue
         is_open = batch is partition.open
         if is_open or is_prepared(accumulator, batch):

@@ -6,6 +6,7 @@ import math
 
 from aioprod.producer.batching.drain import BATCHES_MAX, close_due, end_backoffs
 from aioprod.producer.batching.lifecycle import compressed, land, requeue
+from aioprod.producer.batching.size_limit import SizeLimit
 from aioprod.producer.batching.states import IN_FLIGHT
 from aioprod.records.compression import Compression
 from tests.support.accumulators import UNLIMITED, Harness, values
@@ -126,6 +127,23 @@ def test_a_partition_never_appears_twice_in_a_request() -> None:
     unfinished = harness.batch(b"y")
     assert harness.drain() == [full]
     assert harness.drain() == [unfinished]
+
+
+def test_nor_when_a_batch_of_another_one_is_split_on_its_way_out() -> None:
+    harness = Harness(batch_size=1000, in_flight_max=UNLIMITED)
+    harness.lead({0: 1, 1: 1})
+    rejected = harness.batch(b"w" * 400, partition=0)
+    assert harness.drain() == [rejected]
+    rejected.builder.seal(Compression.NONE, None)
+    full = [harness.batch(b"x" * 1000, partition=0) for _ in range(2)]
+    for _ in range(4):
+        too_large = harness.batch(b"y" * 200, partition=1)
+    harness.accumulator.end_linger(too_large.partition, 0.0)
+    limit = rejected.partition.topic.size_limit = SizeLimit()
+    limit.rejected(rejected, math.inf)
+    assert limit.forbids(too_large)
+    assert harness.drain() == full[:1]
+    assert [batch.partition.index for batch in harness.drain()] == [0, 1]
 
 
 def test_a_pending_retry_goes_first_and_alone() -> None:
