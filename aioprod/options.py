@@ -230,9 +230,13 @@ class ProducerOptions(ClientOptions, total=False):
     delivery_timeout_ms: int
     """The whole life of a record from its acceptance to its outcome, waits and retries included. At least `linger.ms` +
     `request.timeout.ms`. By default 120000."""
+    resolve_unknown_outcomes: bool
+    """Whether a record whose answer was lost gets its outcome only when it is known whether it is stored, up to
+    `resolve.timeout.ms` after its deadline. `flush()` and `close()` wait for that, too. Not with a `transactional.id`.
+    By default False."""
     resolve_timeout_ms: int
-    """How long `Producer.resolve` tries to find out whether a record is stored, where its call does not say. By default
-    60000."""
+    """How long `Producer.resolve`, where its call does not say, and `resolve.unknown.outcomes` try to find out whether
+    a record is stored. By default 60000."""
     resolve_max_bytes: int
     """How many bytes of a partition `Producer.resolve` reads to find a record. By default 268435456."""
     max_block_ms: int

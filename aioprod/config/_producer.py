@@ -79,11 +79,19 @@ class ProducerConfig(ClientConfig):
         doc="The whole life of a record from its acceptance to its outcome, waits and retries included. At least "
         "`linger.ms` + `request.timeout.ms`.",
     )
+    resolve_unknown_outcomes: bool = boolean(
+        False,
+        importance=LOW,
+        doc="Whether a record whose answer was lost gets its outcome only when it is known whether it is stored, up to "
+        "`resolve.timeout.ms` after its deadline. `flush()` and `close()` wait for that, too. Not with a "
+        "`transactional.id`.",
+    )
     resolve_timeout_ms: int = integer(
         60_000,
         at_least=1,
         importance=LOW,
-        doc="How long `Producer.resolve` tries to find out whether a record is stored, where its call does not say.",
+        doc="How long `Producer.resolve`, where its call does not say, and `resolve.unknown.outcomes` try to find out "
+        "whether a record is stored.",
     )
     resolve_max_bytes: int = integer(
         268_435_456,
@@ -268,8 +276,22 @@ def _transactions(config: ProducerConfig) -> None:
             )
 
 
+def _resolving(config: ProducerConfig, *, is_idempotent: bool) -> None:
+    if config.resolve_unknown_outcomes and not is_idempotent:
+        raise ConfigError(
+            "resolve.unknown.outcomes=true needs sequence numbers, which this producer does not send.",
+            hint="Set enable.idempotence=true, acks=all and retries of at least 1.",
+        )
+    if config.resolve_unknown_outcomes and config.transactional_id is not None:
+        raise ConfigError(
+            "resolve.unknown.outcomes=true is not for transactions: a record has the fate of its transaction.",
+            hint="Abort after an UnknownOutcomeError, and send the records again in the next transaction.",
+        )
+
+
 def _idempotence(config: ProducerConfig) -> dict[str, object]:
     _transactions(config)
+    _resolving(config, is_idempotent=config.enable_idempotence)
     if not config.enable_idempotence:
         return {}
     if config.max_in_flight_requests_per_connection > _IN_FLIGHT_MAX_IDEMPOTENT:
@@ -281,6 +303,7 @@ def _idempotence(config: ProducerConfig) -> dict[str, object]:
     if config.acks == -1 and config.retries > 0:
         return {}
     if "enable_idempotence" not in config.explicit:
+        _resolving(config, is_idempotent=False)
         return {"enable_idempotence": False}
     setting = f"acks={config.acks}" if config.acks != -1 else "retries=0"
     raise ConfigError(

@@ -166,6 +166,15 @@ class ProducerMetrics(Metrics):
         self.epoch_bumps = self.total(
             "epoch_bumps", "Epochs that partitions have begun because one of their batches was not stored."
         )
+        self.resolved_stored_total = self.counter(
+            "resolved_stored_total", "Records whose answer was lost and that were found (resolve.unknown.outcomes)."
+        )
+        self.resolved_absent_total = self.counter(
+            "resolved_absent_total", "Records whose answer was lost and that are in no log (resolve.unknown.outcomes)."
+        )
+        self.unresolved_total = self.counter(
+            "unresolved_total", "Records of which it stayed unknown whether they are stored (resolve.unknown.outcomes)."
+        )
         self.interceptor_failures = self.total("interceptor_failures", "Calls of interceptors that failed.")
 
     def _define_connections(self) -> None:

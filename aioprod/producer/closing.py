@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod._logger import Logger
 from aioprod._words import counted
 from aioprod.config import ProducerConfig
 from aioprod.producer.batching.accumulator import Accumulator
 from aioprod.producer.explain import Explainer
+
+if TYPE_CHECKING:
+    from aioprod.producer.held_outcomes import HeldOutcomes
 
 __all__ = ["CLOSE_QUIET_S", "CloseLimit", "Remainder", "end_in_time"]
 
@@ -40,9 +43,15 @@ class Remainder:
     """What has no outcome yet while a producer closes."""
 
     def __init__(
-        self, accumulator: Accumulator, explainer: Explainer, clock: Callable[[], float], ends_at: float | None
+        self,
+        accumulator: Accumulator,
+        held: HeldOutcomes | None,
+        explainer: Explainer,
+        clock: Callable[[], float],
+        ends_at: float | None,
     ) -> None:
         self._accumulator = accumulator
+        self._held = held
         self._explainer = explainer
         self._clock = clock
         self._ends_at = math.inf if ends_at is None else ends_at
@@ -59,6 +68,8 @@ class Remainder:
         accumulator.sort_incomplete()
         deadlines = [batch.deadline for batch in list(accumulator.incomplete)[-1:]]
         deadlines += [topic.parked[-1].deadline for topic in accumulator.parked_topics.values() if topic.parked]
+        if self._held is not None and (last_due := self._held.last_due) is not None:
+            deadlines.append(last_due)
         return min(self._ends_at, max(deadlines, default=self._ends_at))
 
     def _what(self, now: float) -> str:
@@ -71,6 +82,8 @@ class Remainder:
             )
         for topic in accumulator.parked_topics.values():
             return f"{records}, the oldest for topic {topic.name!r}: {self._explainer.topic_unknown(topic, now)}"
+        if self._held is not None and self._held.last_due is not None:
+            return f"{records}, whose answers were lost: whether they are stored is being found out"
         return "the transaction to be ended"
 
 

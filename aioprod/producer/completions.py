@@ -104,6 +104,7 @@ class Completions:
     def fail(self, batch: Batch, failure: Failure) -> None:
         """A batch will not be sent (again)."""
         self.counts[failure.family] += batch.records
+        self._meters.failed(batch)
         self._queue.append(Completion(batch, -1, -1, failure))
 
     def fail_parked(self, records: Iterable[ParkedRecord], cause: AioprodError) -> None:

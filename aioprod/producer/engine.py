@@ -227,7 +227,7 @@ class Engine:
             async with asyncio.timeout(timeout):
                 await flushed
         except TimeoutError as error:
-            held = [*self.parts.accumulator.incomplete, *self.parts.completions.batches()]
+            held = [*self.parts.accumulator.incomplete, *self.parts.done.batches()]
             remaining = sum(batch.records for batch in held if barrier in (batch.barriers or ()))
             for topic in self.parts.accumulator.parked_topics.values():
                 remaining += sum(barrier in (record.barriers or ()) for record in topic.parked or ())
@@ -246,7 +246,7 @@ class Engine:
             if not flushed.done():
                 flushed.set_result(None)
 
-        return flush(self.parts.accumulator, self.parts.completions.batches(), self.parts.clock(), done), flushed
+        return flush(self.parts.accumulator, self.parts.done.batches(), self.parts.clock(), done), flushed
 
     # --- failure
 
@@ -370,7 +370,8 @@ class Engine:
     async def _outcomes_within(self, timeout: float | None, cancelled: asyncio.Future[None]) -> bool:
         """Wait until everything has its outcome, or `cancelled` is done; True if the time was over before."""
         ends_at = None if timeout is None else self.parts.clock() + timeout
-        remainder = Remainder(self.parts.accumulator, self.parts.outcomes.explainer, self.parts.clock, ends_at)
+        parts = self.parts
+        remainder = Remainder(parts.accumulator, parts.held, parts.outcomes.explainer, parts.clock, ends_at)
         with repeat_while_slow(self.parts.loop, remainder.log, after_s=CLOSE_QUIET_S):
             limit_s = None if timeout is None else self._time_to_deliver(timeout)
             if self.transactions is not None:

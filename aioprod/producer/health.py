@@ -29,7 +29,8 @@ class Health(NamedTuple):
     buffer_total: int
     """The buffer memory, `buffer.memory`."""
     oldest_age_s: float
-    """The age of the oldest record without an outcome, 0.0 without one."""
+    """The age of the oldest record without an outcome, 0.0 without one. Those that wait for `resolve.unknown.outcomes`
+    are left out: later records decide about them, so that they must not keep work away."""
     error: BaseException | None
     """Why the producer has failed for good, such as another one with its `transactional.id`; None while it can work."""
 

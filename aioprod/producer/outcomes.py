@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aioprod._authorization_errors import IDEMPOTENT_WRITE, Right, authorization_error
 from aioprod._error_codes import ErrorCode
@@ -47,6 +47,9 @@ from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.types import TopicPartition
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.codec import decode
+
+if TYPE_CHECKING:
+    from aioprod.producer.held_outcomes import HeldOutcomes
 
 __all__ = ["FAILED_PER_TURN", "Outcomes"]
 
@@ -98,7 +101,7 @@ class Outcomes:
         *,
         accumulator: Accumulator,
         unknown: UnknownBatches,
-        completions: Completions,
+        completions: Completions | HeldOutcomes,
         meters: Meters,
         explainer: Explainer,
         event_log: EventLog,
@@ -349,7 +352,7 @@ class Outcomes:
         if land(self._accumulator, batch, now):
             self._deliver(batch, base_offset, append_time, now)
         elif batch.unknown is not None and base_offset >= 0:
-            self._unknown.answered_late(batch.unknown, base_offset)
+            self._unknown.answered_late(batch.unknown, base_offset, append_time)
 
     def _deliver(self, batch: Batch, base_offset: int, append_time: int, now: float) -> None:
         sequences = self._accumulator.sequences
@@ -416,7 +419,6 @@ class Outcomes:
         if sequences is not None and batch.base_sequence >= 0:
             sequences.lose(batch, is_missing=family is not UnknownOutcomeError)
         complete(self._accumulator, batch, now)
-        self._meters.failed(batch)
         self._rules.batch_failed(batch, failure.message)
 
     def _fail_for(self, reason: MassFailure, batch: Batch, now: float) -> None:

@@ -17,7 +17,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aioprod._user_code import raise_later
 from aioprod.cluster import MetadataUpdate
@@ -61,6 +61,9 @@ from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.producer.unknown_topics import UnknownTopics
 from aioprod.records.compression import Compression
 from aioprod.types import ErrorCallback
+
+if TYPE_CHECKING:
+    from aioprod.producer.held_outcomes import HeldOutcomes
 
 __all__ = ["Pipeline"]
 
@@ -118,6 +121,10 @@ class Pipeline(ClientListener, BatchEvents):
         self.failure_reports = FailureReports(on_error, clock=clock, scheduler=self.scheduler, callback_faults=faults)
         self.completions = self._completions(interceptors, faults, rules)
         self.resolver = Resolver(config, clock=clock, random=environment.random)
+        self.held = self._held_outcomes(config)
+        """None without `resolve.unknown.outcomes`."""
+        self.done = self.completions if self.held is None else self.held
+        """It takes the batches that need no request any more, and has them while their records have no outcome."""
         self.outcomes = self._outcomes(rules)
         self.unknown_topics = UnknownTopics(
             accumulator, self.completions, clock=clock, guard=guard, describe=self.client.describe
@@ -143,12 +150,27 @@ class Pipeline(ClientListener, BatchEvents):
             on_failure=self._broken,
         )
 
+    def _held_outcomes(self, config: ProducerConfig) -> HeldOutcomes | None:
+        if not config.resolve_unknown_outcomes:
+            return None
+        from aioprod.producer.held_outcomes import HeldOutcomes  # Few producers have them.
+
+        return HeldOutcomes(
+            config,
+            self.resolver,
+            self.completions,
+            meters=self._meters,
+            event_log=self._log,
+            clock=self.clock,
+            due=self.scheduler.wake_at,
+        )
+
     def _outcomes(self, rules: TransactionRules) -> Outcomes:
         return Outcomes(
             self._settings,
             accumulator=self.accumulator,
             unknown=self.resolver.unknown,
-            completions=self.completions,
+            completions=self.done,
             meters=self._meters,
             explainer=Explainer(
                 self._settings, accumulator=self.accumulator, client=self.client, rules=rules, clock=self.clock
@@ -201,6 +223,8 @@ class Pipeline(ClientListener, BatchEvents):
 
     def fail_some(self, reason: MassFailure) -> bool:
         """Fail some of the records that `reason` concerns, for some milliseconds; True if there may be more."""
+        if self.held is not None:
+            self.held.end()
         are_parked = self.unknown_topics.fail_topics(reason)
         are_held = self.outcomes.fail_batches(reason, self.clock())
         self.completions.run()
@@ -232,6 +256,7 @@ class Pipeline(ClientListener, BatchEvents):
             next_expiry(accumulator),
             self._stalls.poll(now),
             self.resolver.unknown.poll(now),
+            None if self.held is None else self.held.poll(now),
         ]
         nexts += [self._attend(queue, now) for queue in accumulator.queues.values() if queue.has_work()]
         if self.failure_reports.unread:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Final
@@ -17,12 +17,13 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.net.waiters import Waiters
-from aioprod.producer.batching.unknown import AGAIN, Decision, UnknownBatch, UnknownBatches, Verdict
+from aioprod.producer.batching.unknown import Decision, UnknownBatch, UnknownBatches, Verdict
 from aioprod.record_metadata import RecordMetadata
 
 __all__ = ["Resolver"]
 
-_IDLE: Final = "The next record of its partition decides: send one, and call resolve() again."
+_READINGS_MAX: Final = 5
+"""So many decisions are read for at a time, each with connections of its own."""
 
 
 class Resolver:
@@ -35,10 +36,21 @@ class Resolver:
         self._random = random
         """For jitter."""
         self._waiters = Waiters()
-        self.unknown = UnknownBatches(self._waiters.notify_all)
+        self.unknown = UnknownBatches(self._decided)
+        self._listener: Callable[[Sequence[UnknownBatch]], object] | None = None
         self._readings: dict[Decision, asyncio.Task[None]] = {}
         """Each decision that the log is read for, once for all callers."""
+        self._turns = asyncio.Semaphore(_READINGS_MAX)
         self._is_closed = False
+
+    def listen(self, listener: Callable[[Sequence[UnknownBatch]], object]) -> None:
+        """Call `listener` with batches that were decided, all by one decision, or can't be any more."""
+        self._listener = listener
+
+    def _decided(self, batches: Sequence[UnknownBatch]) -> None:
+        self._waiters.notify_all()
+        if self._listener is not None:
+            self._listener(batches)
 
     async def resolve(self, error: UnknownOutcomeError, timeout_s: float | None) -> RecordMetadata | None:
         """The record's place, or None where it is in no log and never will be.
@@ -86,31 +98,32 @@ class Resolver:
             left_s = until - self._clock()
             if unknown.decision is None:
                 if left_s <= 0.0:
-                    why = f"no later record decided it within {limit_s:g} s"
-                    raise unknown.still_unknown("undecided", why, _IDLE)
+                    raise unknown.too_late(limit_s)
                 await self._waiters.wait(left_s)
                 continue
-            reading = self._reading(unknown.decision)
+            reading = self.read(unknown.decision)
             await self._waiters.wait(left_s, [reading])
             if reading.done():
                 if unknown.verdict is None and unknown.hopeless is None and not self._is_closed:
                     raise _failure(reading)
             elif until <= self._clock():
-                why = f"its partition could not be read within {limit_s:g} s"
-                raise unknown.still_unknown("unanswered", why, AGAIN)
+                raise unknown.too_late(limit_s)
         return unknown.verdict
 
-    def _reading(self, decision: Decision) -> asyncio.Task[None]:
+    def read(self, decision: Decision) -> asyncio.Task[None]:
         """The task that reads the log for a decision; it ends with the StillUnknownError of all its batches."""
         reading = self._readings.get(decision)
         if reading is None:
-            from aioprod.producer.stored_batches import read_for  # Few producers need it.
-
-            work = read_for(decision, self._config, clock=self._clock, random=self._random)
-            reading = asyncio.get_running_loop().create_task(work, name="aioprod resolve")
+            reading = asyncio.get_running_loop().create_task(self._read(decision), name="aioprod resolve")
             self._readings[decision] = reading
             reading.add_done_callback(partial(self._has_read, decision))
         return reading
+
+    async def _read(self, decision: Decision) -> None:
+        from aioprod.producer.stored_batches import read_for  # Few producers need it.
+
+        async with self._turns:
+            await read_for(decision, self._config, clock=self._clock, random=self._random)
 
     def _has_read(self, decision: Decision, reading: asyncio.Task[None]) -> None:
         del self._readings[decision]

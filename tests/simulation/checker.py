@@ -201,7 +201,8 @@ def _needless_bumps(plan: Plan, ledger: Ledger, evidence: Evidence) -> Iterable[
         entry.cancelled or entry.maybe_accepted or isinstance(entry.final_error, (UnknownOutcomeError, RejectedError))
         for entry in ledger.entries
     )
-    if evidence.bumps and not failed:
+    # Where outcomes are found out, some of those whose batches were given up are delivered in the end.
+    if evidence.bumps and not failed and not plan.resolves:
         yield f"There were {evidence.bumps} epoch bumps, and no record that was sent has failed."
 
 
@@ -248,7 +249,7 @@ def _inject(plan: Plan, ledger: Ledger, log: Log) -> Iterable[str]:
         for number in dict.fromkeys(numbers.values()):
             entry = ledger.entries[number]
             is_unseen = entry.style == "forget" and not plan.has_on_error
-            if plan.near_the_end and (is_unseen or isinstance(entry.final_error, UnknownOutcomeError)):
+            if plan.near_the_end and (is_unseen or plan.resolves or isinstance(entry.final_error, UnknownOutcomeError)):
                 # A batch that expired in flight may still arrive, as the leader does not know the new producer id yet.
                 continue
             if not (plan.idempotent and HAS_SEQUENCES) and (not entry.completions or entry.error is not None):

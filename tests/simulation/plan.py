@@ -112,6 +112,7 @@ class Plan:
             plan._make_transactional()
         plan._make_possible()
         plan._make_secured()
+        plan._make_resolving()
         return plan
 
     def _make_transactional(self) -> None:
@@ -163,6 +164,15 @@ class Plan:
         self.options |= security.client_options()
         self.faults = tuple(sorted({*self.faults, *random.sample(LOG_IN_FAULTS, random.randint(0, 2))}))
 
+    def _make_resolving(self) -> None:
+        """Let some seeds find out about unknown outcomes before their senders get them."""
+        random = Random(self.seed + 3)
+        if self.idempotent and not self.transaction_version and random.random() < 0.3:
+            self.options |= {
+                "resolve_unknown_outcomes": True,
+                "resolve_timeout_ms": random.choice([100, 2_000, 60_000]),
+            }
+
     def security(self, password: str = "secret") -> Security | None:
         """The brokers' security, None for plaintext without log-in."""
         if not self.mechanism:
@@ -196,9 +206,15 @@ class Plan:
         return int(self.options["buffer_memory"]) > 1_000_000
 
     @property
+    def resolves(self) -> bool:
+        """Whether senders get the outcome of a record only when it is known, or can't be in time."""
+        return bool(self.options.get("resolve_unknown_outcomes"))
+
+    @property
     def delivery_timeout_s(self) -> float:
-        """The delivery timeout of a record in seconds."""
-        return int(self.options["delivery_timeout_ms"]) / 1000
+        """The time in seconds within which a record has its outcome."""
+        resolving_ms = int(self.options["resolve_timeout_ms"]) if self.resolves else 0
+        return (int(self.options["delivery_timeout_ms"]) + resolving_ms) / 1000
 
 
 def _some(random: Random, of: tuple[str, ...], at_least: int) -> tuple[str, ...]:

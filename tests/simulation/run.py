@@ -350,6 +350,10 @@ class Run:
         problems += _too_large(cluster, self.plan.options["batch_size_max"])
         for entry in self.ledger.entries:
             self.result.outcomes[entry.outcome] += 1
+        if self.plan.resolves:
+            metrics = producer.metrics()
+            for what in ("resolved_stored_total", "resolved_absent_total", "unresolved_total"):
+                self.result.outcomes[f"resolve.unknown.outcomes: {what}"] += int(metrics[what])
 
     def _evidence(self, producer: Producer, gremlin: Gremlin) -> Evidence:
         bumps = self._bumps(producer) if self.bumps is None else self.bumps

@@ -6,6 +6,7 @@ No sockets and no loop: the test decides which request the broker handles, its a
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from aioprod.producer.batching.batch_events import BatchEvents
 from aioprod.producer.batching.drain import drain
 from aioprod.producer.batching.lifecycle import expired, release, set_producer_id
 from aioprod.producer.batching.sequences import Sequences
-from aioprod.producer.batching.unknown import UnknownBatches
+from aioprod.producer.batching.unknown import UnknownBatch, UnknownBatches
 from aioprod.producer.failure import Failure
 from aioprod.producer.logs.event_log import EventLog
 from aioprod.producer.meters import Meters
@@ -189,7 +190,7 @@ class Model(BatchEvents):
         """What records the outcomes."""
         return RecordedCompletions(self.harness)
 
-    def decided(self) -> None:
+    def decided(self, batches: Sequence[UnknownBatch]) -> None:
         """It is known more of unknown batches."""
 
     def retry_unsafe(self, batch: Batch) -> None:

@@ -46,8 +46,8 @@ class Search:
         """Whether another batch is where the one before or the deciding one was acknowledged: the log has lost some."""
         self.is_decided = False
         """Whether the deciding batch was there."""
-        self.found: dict[UnknownBatch, int] = {}
-        """The base offsets of batches that are stored, and whose transaction has not been aborted."""
+        self.found: dict[UnknownBatch, tuple[int, int]] = {}
+        """Base offset and append time (-1: none) of batches that are stored, and whose transaction was not aborted."""
         self.aborted: set[UnknownBatch] = set()
 
     def is_done(self) -> bool:
@@ -66,7 +66,7 @@ class Search:
             return None
         unknown = self._wanted.get((batch.producer_id, batch.producer_epoch, batch.base_sequence))
         if unknown is not None:
-            self.found[unknown] = batch.base_offset
+            self.found[unknown] = batch.base_offset, batch.max_timestamp if batch.is_log_append_time else -1
             if unknown.is_transactional:
                 self._unended.setdefault(unknown.producer_id, []).append(unknown)
         return unknown
@@ -81,7 +81,8 @@ class Search:
             if unknown in self.found and not self._is_ended(unknown):
                 unended.append(unknown)
             elif unknown in self.found:
-                unknown.verdict = Verdict(self.found[unknown], records[unknown])
+                base_offset, append_time = self.found[unknown]
+                unknown.verdict = Verdict(base_offset, records[unknown], append_time)
             elif unknown in self.aborted:
                 unknown.verdict = ABSENT
             elif self.is_diverted:

@@ -15,7 +15,7 @@ place of both bounds what has to be read (`search.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from aioprod.errors import DeliveryError, StillUnknownError, UnknownOutcomeError
@@ -31,6 +31,7 @@ KEPT_S: Final = 12 * 3600.0
 
 AGAIN: Final = "Call resolve() again."
 """The hint where a later call may find out more."""
+_IDLE: Final = "The next record of its partition decides: send one, and call resolve() again."
 RECREATED: Final = ("recreated", "its topic was deleted, or created again")
 
 
@@ -52,6 +53,8 @@ class Verdict(NamedTuple):
 
     base_offset: int
     records: dict[int, tuple[int, int, int]]
+    append_time: int = -1
+    """That of the broker in ms, -1 where the records keep their own."""
 
 
 ABSENT: Final = Verdict(-1, {})
@@ -61,14 +64,18 @@ ABSENT: Final = Verdict(-1, {})
 class Decision:
     """An acknowledged batch that decides about unknown ones: they are stored between `before` and `by`, or nowhere."""
 
-    __slots__ = ("batches", "before", "by")
+    __slots__ = ("append_time", "batches", "before", "by")
 
-    def __init__(self, batches: list[UnknownBatch], before: Place | None, by: Place) -> None:
+    def __init__(
+        self, batches: list[UnknownBatch], before: Place | None, by: Place, append_time: int | None = None
+    ) -> None:
         self.batches = batches
         self.before = before
         """The last batch that was acknowledged before them; None if there was none."""
         self.by = by
         """The batch that decides; the only unknown one itself where its late answer gave its place."""
+        self.append_time = append_time
+        """What a late answer said of that, in ms, -1 where the records keep their own time; None for another batch."""
 
 
 class UnknownBatch:
@@ -122,6 +129,12 @@ class UnknownBatch:
             hint=hint,
         )
 
+    def too_late(self, limit_s: float) -> StillUnknownError:
+        """The error after so many seconds in which nothing was found out."""
+        if self.decision is None:
+            return self.still_unknown("undecided", f"no later record decided it within {limit_s:g} s", _IDLE)
+        return self.still_unknown("unanswered", f"its partition could not be read within {limit_s:g} s", AGAIN)
+
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()  # Only the producer that sent it can find out: the error alone is for other processes.
 
@@ -146,9 +159,9 @@ class Sent:
 class UnknownBatches:
     """The batches of a producer whose outcome is unknown, the oldest first."""
 
-    def __init__(self, decided: Callable[[], object]) -> None:
+    def __init__(self, decided: Callable[[Sequence[UnknownBatch]], object]) -> None:
         self._decided = decided
-        """Called when some of them were decided, or can't be any more."""
+        """Takes those that were decided, all by one decision, or can't be any more."""
         self.owner = object()
         """Stands for this producer in what errors refer to, which live on."""
         self._kept: dict[UnknownBatch, Partition] = {}
@@ -218,25 +231,32 @@ class UnknownBatches:
             partition.acknowledged_sequence,
         )
 
-    def answered_late(self, unknown: UnknownBatch, base_offset: int) -> None:
-        """The answer to a batch has come after its deadline: it is stored at `base_offset`."""
+    def answered_late(self, unknown: UnknownBatch, base_offset: int, append_time: int) -> None:
+        """The answer to a batch has come after its deadline: it is stored at `base_offset`.
+
+        `append_time` is in ms, -1 where the records keep their own.
+        """
         if unknown.decision is None and unknown.hopeless is None:
             place = Place(base_offset, unknown.producer_id, unknown.epoch, unknown.base_sequence)
-            self._decide(Decision([unknown], place, place))
+            self._decide(Decision([unknown], place, place, append_time))
 
     def _decide(self, decision: Decision) -> None:
         for unknown in decision.batches:
             unknown.decision = decision
             self._forget(unknown)
-        self._decided()
+        self._decided(decision.batches)
 
     def transaction_aborted(self, producer_id: int, epoch: int) -> None:
         """Brokers reject what has not arrived of an aborted transaction, as it has an older epoch than this one."""
-        for unknown in list(self._kept):
-            if unknown.is_transactional and unknown.producer_id == producer_id and unknown.epoch < epoch:
-                unknown.verdict = ABSENT
-                self._forget(unknown)
-        self._decided()
+        absent = [
+            unknown
+            for unknown in self._kept
+            if unknown.is_transactional and unknown.producer_id == producer_id and unknown.epoch < epoch
+        ]
+        for unknown in absent:
+            unknown.verdict = ABSENT
+            self._forget(unknown)
+        self._decided(absent)
 
     def topic_deleted(self, topic: Topic) -> None:
         """A topic was deleted, or also created again: its log is gone."""
@@ -247,7 +267,7 @@ class UnknownBatches:
     def _abandon(self, unknown: UnknownBatch, reason: str, why: str) -> None:
         unknown.hopeless = (reason, why)
         self._forget(unknown)
-        self._decided()
+        self._decided([unknown])
 
     def _forget(self, unknown: UnknownBatch) -> None:
         partition = self._kept.pop(unknown, None)

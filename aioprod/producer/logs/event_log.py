@@ -90,6 +90,15 @@ class EventLog:
         when = f"{broker} throttles this client for {throttle_time_ms} ms: it is over its quota"
         self._say("throttles", when, now, logging.WARNING)
 
+    def found_out(self, stored: int, absent: int, unknown: int, now: float) -> None:
+        """What became of records whose answers were lost."""
+        records = counted(stored + absent + unknown, "record")
+        text = (
+            f"The answers for {records} were lost: {stored} are stored, {absent} are in no log, and of {unknown} it is "
+            "still unknown"
+        )
+        self._say("lost answers", text, now, logging.WARNING)
+
     def _say(self, kind: str, text: str, now: float, level: int = logging.INFO) -> None:
         line = self.limit.take(kind, now)
         if line.left_out:

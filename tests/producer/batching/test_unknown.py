@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -27,7 +27,7 @@ class ResolvingModel(Model):
     def new_completions(self) -> NotedCompletions:
         return NotedCompletions(self.harness)
 
-    def decided(self) -> None:
+    def decided(self, batches: Sequence[UnknownBatch]) -> None:
         for unknown in self.completions.unknown:
             if unknown.decision is not None and unknown.verdict is None and unknown.hopeless is None:
                 self.search(unknown.decision)
