@@ -21,6 +21,7 @@ def plan(**changes: object) -> Plan:
     """A producer with idempotence and nothing unusual."""
     drawn = Plan.draw(0)
     drawn.options |= {"acks": "all", "enable_idempotence": True, "retries": 2**31 - 1, "buffer_memory": 32_000_000}
+    drawn.options["resolve_unknown_outcomes"] = False
     drawn.faults, drawn.has_on_error, drawn.transaction_version, drawn.near_the_end = (), True, 0, False
     for name, value in changes.items():
         setattr(drawn, name, value)
