@@ -136,8 +136,7 @@ def test_nor_when_a_batch_of_another_one_is_split_on_its_way_out() -> None:
     assert harness.drain() == [rejected]
     rejected.builder.seal(Compression.NONE, None)
     full = [harness.batch(b"x" * 1000, partition=0) for _ in range(2)]
-    for _ in range(4):
-        too_large = harness.batch(b"y" * 200, partition=1)
+    too_large = [harness.batch(b"y" * 200, partition=1) for _ in range(4)][-1]
     harness.accumulator.end_linger(too_large.partition, 0.0)
     limit = rejected.partition.topic.size_limit = SizeLimit()
     limit.rejected(rejected, math.inf)
