@@ -34,7 +34,7 @@ from aioprod.testing import FakeCluster
 from aioprod.testing.fake.faults import Fault
 from aioprod.wire import crc
 from tests.support import threads
-from tests.support.producers import ErrorLog, Outcomes, ShiftedClock, Spy, pass_time, running, turns, until
+from tests.support.producers import PATIENCE_S, ErrorLog, Outcomes, ShiftedClock, Spy, pass_time, running, turns, until
 
 DEADLINE_S = 121.0
 """Behind the `delivery.timeout.ms` of what was sent."""
@@ -182,6 +182,14 @@ async def test_a_record_of_an_idle_partition_stays_unknown_and_can_be_resolved()
         assert raised.value.age_s >= DEADLINE_S + 60.0
         await played.decide()
         assert await played.producer.resolve(raised.value, 20) is None
+
+
+async def test_its_time_begins_when_its_last_attempt_has_failed() -> None:
+    async with scene(retries=1, resolve_timeout_ms=20) as played:
+        played.brokers.fault(ProduceRequest, error=ErrorCode.REQUEST_TIMED_OUT, times=2)
+        with pytest.raises(UnknownOutcomeError, match=r"answered REQUEST_TIMED_OUT.*decided it within 0\.02 s"):
+            async with asyncio.timeout(PATIENCE_S):
+                await played.producer.send("t", b"lost")
 
 
 async def test_a_partition_that_can_t_be_read_in_time() -> None:
