@@ -40,6 +40,17 @@ def test_an_endless_loop_is_found() -> None:
         loop.run(spin())
 
 
+def test_a_wait_for_less_than_the_clock_shows_ends() -> None:
+    async def wait() -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + 9e-11
+        while loop.time() < due:
+            await asyncio.sleep(due - loop.time())
+
+    with SimulatedLoop() as loop:
+        loop.run(wait())
+
+
 def test_a_coroutine_that_gives_the_loop_no_turn_is_found() -> None:
     async def spin() -> None:
         loop = asyncio.get_running_loop()

@@ -19,6 +19,8 @@ _ITERATIONS_MAX: Final = 2_000_000
 """More iterations of the loop than this mean that the program is in an endless loop."""
 _READINGS_MAX: Final = 200_000
 """More readings of the time in one iteration of the loop mean that a coroutine never gives it a turn."""
+_STILL_MAX: Final = 10_000
+"""After so many iterations at one time a nanosecond passes: clocks that round may wait for less than that for ever."""
 _SPAN_MAX_S: Final = 24 * 3600.0
 """More simulated seconds than this mean that the program waits for something that never happens."""
 
@@ -42,7 +44,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.random = Random(seed)  # not for secrets
         self.trace = Trace(self.time)
         self.network = Network(self, self.random, self.trace)
-        self.iterations = self._readings = 0
+        self.iterations = self._readings = self._still = 0
         self._now, self._end_s = _START_S, _START_S + _SPAN_MAX_S
         self._clock_resolution = 1e-9
         self._selector = self
@@ -91,6 +93,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._readings = 0
         if timeout is None:
             raise StalledError("A deadlock: no timer is left, and the coroutine has not ended.")
+        self._still = self._still + 1 if timeout <= 0.0 else 0
+        if self._still >= _STILL_MAX:
+            self._still, timeout = 0, self._clock_resolution
         if timeout > 0.0:
             self._now += timeout
         if self.iterations > _ITERATIONS_MAX or self._now > self._end_s:
