@@ -258,6 +258,7 @@ class Engine:
         _logger.error("The producer has failed and takes no more records", exc_info=error)
         closed_error = self.guard.error()
         self.parts.memory_waiters.close(closed_error)
+        self.parts.resolver.end()
         self._ending = MassFailure(f"the producer has failed: {shown_error(error)}.", closed_error, cause=error)
         self._fail_in_slices()
 

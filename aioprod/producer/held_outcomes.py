@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -13,6 +14,7 @@ from aioprod._short_reprs import shown_error
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, RejectedError
 from aioprod.producer.batching.batch import Batch
+from aioprod.producer.batching.stuck_share import StuckShare
 from aioprod.producer.batching.unknown import Decision, UnknownBatch
 from aioprod.producer.completions import Completions
 from aioprod.producer.failure import Failure
@@ -23,7 +25,7 @@ from aioprod.producer.resolver import Resolver
 __all__ = ["HeldOutcomes"]
 
 _PER_TURN: Final = 100
-"""So many batches run out of time in one iteration of the loop: some milliseconds' worth."""
+"""So many batches are completed in one iteration of the loop: some milliseconds' worth."""
 _LOG_S: Final = 60.0
 """While batches are held, it is logged once in so many seconds what became of others."""
 
@@ -48,13 +50,16 @@ class HeldOutcomes:
         resolver: Resolver,
         completions: Completions,
         *,
+        share: StuckShare,
         meters: Meters,
         event_log: EventLog,
         clock: Callable[[], float],
         due: Callable[[float], object],
     ) -> None:
         self._limit_s = config.resolve_timeout_ms / 1000
-        self._bytes_max = int(config.buffer_memory * config.buffer_memory_stuck_fraction)
+        self._share = share
+        """What is held counts as stuck, too: others find the rest of the memory."""
+        self._bytes_max = min(share.limit, config.buffer_memory - config.batch_size)
         """What is held may take no more: the records that decide have to fit."""
         self._resolver = resolver
         self._completions = completions
@@ -66,7 +71,8 @@ class HeldOutcomes:
         """Takes the time at which `poll` is to be called."""
         self._held: dict[UnknownBatch, _Held] = {}
         """The oldest first."""
-        self._bytes = 0
+        self._concluding: deque[tuple[UnknownBatch, BaseException | None]] = deque()
+        """Those of which is known what will be; the error is why that may be nothing."""
         self._has_ended = False
         self._stored = self._absent = self._unknown = 0
         """Records that were held, of which this has not been logged yet."""
@@ -94,9 +100,9 @@ class HeldOutcomes:
         if not self._held:
             self._log_at = unknown.failed_at + _LOG_S
         self._held[unknown] = held
-        self._bytes += held.batch.record_bytes
+        self._share.done += held.batch.record_bytes
         self._due(held.due)
-        while self._bytes > self._bytes_max:
+        while self._held and self._share.done > self._bytes_max:
             oldest = next(iter(self._held))
             why = f"what waits for this takes more than {self._bytes_max} bytes of buffer.memory"
             self._keep_unknown(oldest, oldest.still_unknown("undecided", why))
@@ -117,21 +123,18 @@ class HeldOutcomes:
             decision = unknown.decision
             if unknown not in self._held:
                 continue
-            if decision is None:
-                self._conclude(unknown)
-            elif decision.append_time is not None:
-                self._store(unknown, decision.by.offset, decision.append_time)
+            if decision is None or unknown.verdict is not None:
+                self._conclude_soon([unknown])
             else:
                 self._resolver.read(decision).add_done_callback(partial(self._has_read, decision))
                 break  # It is read for all of them.
-        self._log()
 
     def _has_read(self, decision: Decision, reading: asyncio.Task[None]) -> None:
-        error = None if reading.cancelled() else reading.exception()
-        for unknown in decision.batches:
-            if unknown in self._held:
-                self._conclude(unknown, error)
-        self._log()
+        self._conclude_soon(decision.batches, None if reading.cancelled() else reading.exception())
+
+    def _conclude_soon(self, batches: Sequence[UnknownBatch], error: BaseException | None = None) -> None:
+        self._concluding += [(unknown, error) for unknown in batches]
+        self._due(self._clock())
 
     def _conclude(self, unknown: UnknownBatch, error: BaseException | None = None) -> None:
         """Complete a batch with what is known of it; `error` is why that may be nothing."""
@@ -150,7 +153,13 @@ class HeldOutcomes:
             self._keep_unknown(unknown, unknown.still_unknown("unanswered", said))
 
     def poll(self, now: float) -> float:
-        """Fail what is due; returns when that is next, in monotonic seconds."""
+        """Complete what is known, and fail what is due, some of it; returns when to call this again."""
+        for _ in range(min(len(self._concluding), _PER_TURN)):
+            unknown, error = self._concluding.popleft()
+            if unknown in self._held:
+                self._conclude(unknown, error)
+        if self._concluding:
+            return now
         for unknown, held in list(islice(self._held.items(), _PER_TURN)):
             if held.due > now:
                 break
@@ -158,12 +167,13 @@ class HeldOutcomes:
         self._log()
         return next((held.due for held in self._held.values()), math.inf)
 
-    def end(self) -> None:
-        """Fail everything, and from now on at once: the producer ends."""
+    def end(self) -> bool:
+        """Fail some, and what comes from now on at once, as the producer ends; whether there are more."""
         self._has_ended = True
-        for unknown in list(self._held):
+        for unknown in list(islice(self._held, _PER_TURN)):
             self._keep_unknown(unknown, unknown.still_unknown("undecided", "the producer ended before"))
         self._log()
+        return bool(self._held)
 
     # --- outcomes
 
@@ -200,7 +210,7 @@ class HeldOutcomes:
         return failure._replace(age_s=failure.age_s + self._clock() - unknown.failed_at)
 
     def _let_go(self, unknown: UnknownBatch) -> None:
-        self._bytes -= self._held.pop(unknown).batch.record_bytes
+        self._share.done -= self._held.pop(unknown).batch.record_bytes
         self._completions.schedule()
 
     def _log(self) -> None:

@@ -159,6 +159,8 @@ class Outcomes:
                     f"Broker {batch.broker} left {topic.name}-{batch.partition.index} out of its Produce response."
                 )
                 self.lost([batch], missing, now)
+            elif answer.error_code == ErrorCode.NONE:
+                self.acknowledge(batch, answer.base_offset, answer.log_append_time_ms, now)
             elif land(self._accumulator, batch, now):
                 self._judge(batch, answer, endpoints, now)
         return response.throttle_time_ms
@@ -181,8 +183,7 @@ class Outcomes:
         code = ErrorCode.of(answer.error_code)
         verdict = judge(batch, code, self._settings.retries, self._accumulator.sequences)
         if verdict is Verdict.DELIVERED:
-            offset = answer.base_offset if code == ErrorCode.NONE else -1
-            self._deliver(batch, offset, answer.log_append_time_ms, now)
+            self._deliver(batch, -1, answer.log_append_time_ms, now)
             return
         self._record_error(batch, code, answer.error_message)
         if verdict is Verdict.SPLIT and self._may_split(batch):

@@ -159,6 +159,7 @@ class Pipeline(ClientListener, BatchEvents):
             config,
             self.resolver,
             self.completions,
+            share=self.accumulator.budget.stuck,
             meters=self._meters,
             event_log=self._log,
             clock=self.clock,
@@ -223,12 +224,11 @@ class Pipeline(ClientListener, BatchEvents):
 
     def fail_some(self, reason: MassFailure) -> bool:
         """Fail some of the records that `reason` concerns, for some milliseconds; True if there may be more."""
-        if self.held is not None:
-            self.held.end()
+        are_left = self.held is not None and self.held.end()
         are_parked = self.unknown_topics.fail_topics(reason)
         are_held = self.outcomes.fail_batches(reason, self.clock())
         self.completions.run()
-        return are_parked or are_held
+        return are_left or are_parked or are_held
 
     # --- deadlines
 

@@ -35,20 +35,23 @@ class Resolver:
         """Monotonic time in seconds."""
         self._random = random
         """For jitter."""
-        self._waiters = Waiters()
+        self._waiting: dict[UnknownBatch, Waiters] = {}
+        """The callers that wait until a batch is decided."""
         self.unknown = UnknownBatches(self._decided)
         self._listener: Callable[[Sequence[UnknownBatch]], object] | None = None
         self._readings: dict[Decision, asyncio.Task[None]] = {}
         """Each decision that the log is read for, once for all callers."""
         self._turns = asyncio.Semaphore(_READINGS_MAX)
-        self._is_closed = False
+        self._has_ended = False
 
     def listen(self, listener: Callable[[Sequence[UnknownBatch]], object]) -> None:
         """Call `listener` with batches that were decided, all by one decision, or can't be any more."""
         self._listener = listener
 
     def _decided(self, batches: Sequence[UnknownBatch]) -> None:
-        self._waiters.notify_all()
+        for unknown in batches:
+            if (waiters := self._waiting.pop(unknown, None)) is not None:
+                waiters.notify_all()
         if self._listener is not None:
             self._listener(batches)
 
@@ -63,7 +66,7 @@ class Resolver:
         verdict = await self._verdict(unknown, until, limit_s)
         if verdict.base_offset < 0:
             return None
-        timestamp, key_size, value_size = verdict.records.get(index, (-1, -1, -1))
+        timestamp, key_size, value_size = verdict.records.get(index, (verdict.append_time, -1, -1))
         place = verdict.base_offset + index
         return RecordMetadata(unknown.topic, unknown.partition, place, timestamp, key_size, value_size)
 
@@ -91,20 +94,20 @@ class Resolver:
     async def _verdict(self, unknown: UnknownBatch, until: float, limit_s: float) -> Verdict:
         """What is known of a batch at this time, in monotonic seconds, at the latest; raises StillUnknownError."""
         while unknown.verdict is None:
-            if self._is_closed:
-                raise UsageError("The producer was closed before it was known whether the record is stored.")
+            if self._has_ended:
+                raise UsageError("The producer has ended before it was known whether the record is stored.")
             if unknown.hopeless is not None:
                 raise unknown.still_unknown(*unknown.hopeless)
             left_s = until - self._clock()
             if unknown.decision is None:
                 if left_s <= 0.0:
                     raise unknown.too_late(limit_s)
-                await self._waiters.wait(left_s)
+                await self._waiting.setdefault(unknown, Waiters()).wait(left_s)
                 continue
             reading = self.read(unknown.decision)
-            await self._waiters.wait(left_s, [reading])
+            await asyncio.wait([reading], timeout=max(0.0, left_s))
             if reading.done():
-                if unknown.verdict is None and unknown.hopeless is None and not self._is_closed:
+                if unknown.verdict is None and unknown.hopeless is None and not reading.cancelled():
                     raise _failure(reading)
             elif until <= self._clock():
                 raise unknown.too_late(limit_s)
@@ -130,15 +133,20 @@ class Resolver:
         if not reading.cancelled():
             reading.exception()  # Callers may have left.
 
-    async def close(self) -> None:
-        """End what is read, and all calls: nothing is resolved after the end of the producer."""
-        self._is_closed = True
-        readings = list(self._readings.values())
-        for reading in readings:
+    def end(self) -> None:
+        """End what is read, and all calls: nothing is resolved after the end, or the failure, of the producer."""
+        self._has_ended = True
+        for reading in self._readings.values():
             reading.cancel()
-        if readings:
-            await asyncio.wait(readings)
-        self._waiters.notify_all()
+        for waiters in self._waiting.values():
+            waiters.notify_all()
+        self._waiting.clear()
+
+    async def close(self) -> None:
+        """End, and wait for what was read."""
+        self.end()
+        if self._readings:
+            await asyncio.wait(list(self._readings.values()))
 
 
 def _failure(reading: asyncio.Task[None]) -> BaseException:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pytest
 
-from aioprod import Producer, RecordMetadata
+from aioprod import Producer, RecordMetadata, TopicPartition
 from aioprod.errors import (
     AioprodError,
     ErrorCode,
@@ -182,7 +182,66 @@ async def test_an_answer_that_comes_after_the_deadline_decides() -> None:
         hold.release()
         found = await scene.resolve()
         assert found is not None
-        assert (found.offset, found.serialized_value_size) == (0, 4)
+        assert (found.offset, found.serialized_value_size) == (0, -1)
+        assert not scene.brokers.seen_of(FetchRequest), "the answer is proof enough"
+
+
+async def test_so_does_one_of_several_partitions_that_do_not_all_succeed() -> None:
+    async with Scene() as scene:
+        scene.brokers.create_topic("u", partitions=2)
+        options = {"linger_ms": 90_000, "adaptive_linger": False, "delivery_timeout_ms": 120_000}
+        scene.producer = await scene.stack.enter_async_context(running(scene.brokers, clock=scene.clock, **options))
+        hold = scene.brokers.fault(
+            ProduceRequest, hold=True, partition=TopicPartition("u", 1), error=ErrorCode.NOT_ENOUGH_REPLICAS
+        )
+        futures = [scene.producer.submit("u", b"lost", partition=index) for index in (0, 1)]
+        await scene.producer.partitions_for("u")
+        pass_time(scene.producer, scene.clock, 91.0)
+        await hold.reached.wait()
+        pass_time(scene.producer, scene.clock, 29.5)
+        first, _ = await asyncio.gather(*futures, return_exceptions=True)
+        assert isinstance(first, UnknownOutcomeError)
+        hold.release()
+        found = await scene.producer.resolve(first, 20)
+        assert found is not None
+        assert found.offset == 0
+
+
+async def test_a_failure_of_the_producer_ends_the_calls() -> None:
+    async with Scene() as scene:
+        await scene.begin()
+        resolving = asyncio.create_task(scene.producer.resolve(scene.error, 600))
+        await turns(5)
+        scene.producer._engine.fail(RuntimeError("broken"))
+        with pytest.raises(UsageError, match="has ended before it was known"):
+            await resolving
+
+
+async def test_a_decision_wakes_the_callers_of_its_batches_only() -> None:
+    async with Scene() as scene:
+        scene.brokers.create_topic("u", partitions=2)
+        fault = scene.brokers.fault(ProduceRequest, drop="lurking", hold=True, times=None)
+        scene.producer = await scene.stack.enter_async_context(running(scene.brokers, clock=scene.clock))
+        futures = [scene.producer.submit("u", b"lost", partition=index) for index in (0, 1)]
+        await scene.producer.partitions_for("u")
+        await fault.reached.wait()
+        pass_time(scene.producer, scene.clock, 121.0)
+        errors = await asyncio.gather(*futures, return_exceptions=True)
+        fault.end()
+        resolving = [
+            asyncio.create_task(scene.producer.resolve(error, 600))
+            for error in errors
+            if isinstance(error, UnknownOutcomeError)
+        ]
+        await turns(5)
+        waiting = scene.producer._engine.parts.resolver._waiting
+        assert len(waiting) == 2
+        await scene.producer.send("u", b"later", partition=0)
+        assert await resolving[0] is None
+        assert [unknown.partition for unknown in waiting] == [1]
+        assert not resolving[1].done()
+        await scene.producer.send("u", b"later", partition=1)
+        assert await resolving[1] is None
 
 
 async def test_what_is_read_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -454,7 +513,7 @@ async def test_a_close_ends_the_calls() -> None:
         waiting = asyncio.create_task(scene.resolve())
         await asyncio.sleep(0)
         await scene.producer.close(1)
-        with pytest.raises(UsageError, match="closed before it was known"):
+        with pytest.raises(UsageError, match="has ended before it was known"):
             await waiting
         await rejects(scene.producer, scene.error, "closed")
 
@@ -468,7 +527,7 @@ async def test_a_close_ends_what_is_read() -> None:
         await hold.reached.wait()
         await scene.producer.close(1)
         hold.release()
-        with pytest.raises(UsageError, match="closed before it was known"):
+        with pytest.raises(UsageError, match="has ended before it was known"):
             await waiting
 
 

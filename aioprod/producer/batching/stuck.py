@@ -101,7 +101,7 @@ class StuckRecords:
                     self._hold(topic, topic.parked_bytes, topic.parked[0].accepted)
             for reservation in share.waiting:
                 self._hold_for_callers(reservation.place, now)
-        share.used = sum(share.held.values())
+        share.used = share.done + sum(share.held.values())
         share.topics = frozenset(place.topic.name for place in share.held)
         self._set_ceiling(now)
         self._budget.stuck_changed()

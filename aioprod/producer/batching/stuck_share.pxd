@@ -3,7 +3,7 @@ cimport cython
 
 @cython.final
 cdef class StuckShare:
-    cdef public long long limit, used, reserved, ceiling, open_to
+    cdef public long long limit, used, reserved, ceiling, done, open_to
     cdef public bint nothing_moves
     cdef long long _last_admitted
     cdef public dict held

@@ -46,6 +46,7 @@ class StuckShare:
         "_last_admitted",
         "_last_full",
         "ceiling",
+        "done",
         "held",
         "limit",
         "nothing_moves",
@@ -73,6 +74,8 @@ class StuckShare:
         """Up to where new records may raise `used`: `ceiling`, or -1 while callers wait or bytes are reserved."""
         self.held: dict[Partition | Topic, int] = {}
         """What is stuck, with the bytes of its records when they were last counted."""
+        self.done = 0
+        """The bytes of records that need no request any more, and wait until it is known whether they are stored."""
         self.topics: frozenset[str] = frozenset()
         """The names of the topics in `held`, for the threads of a synchronous producer."""
         self.waiting: deque[Reservation] = deque()
