@@ -234,7 +234,8 @@ class UnknownBatches:
     def answered_late(self, unknown: UnknownBatch, base_offset: int, append_time: int) -> None:
         """The answer to a batch has come after its deadline: it is stored at `base_offset`.
 
-        Nothing has to be read for that, but where its transaction decides. `append_time` is in ms, -1 where the records keep their own.
+        Nothing has to be read for that, but where its transaction decides. `append_time` is in ms, -1 where the records
+        keep their own.
         """
         if unknown.decision is None and unknown.hopeless is None:
             if not unknown.is_transactional:
