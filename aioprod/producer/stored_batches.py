@@ -18,23 +18,25 @@ from aioprod.errors import (
     BrokerError,
     ErrorCode,
     StillUnknownError,
-    UnknownTopicError,
 )
 from aioprod.producer.batching.search import Search
-from aioprod.producer.batching.unknown import AGAIN, RECREATED, Decision, UnknownBatch
+from aioprod.producer.batching.unknown import AGAIN, RECREATED, Decision
 from aioprod.reader.config import ReaderConfig
 from aioprod.reader.fetching import FetchedBatch, decompressed
 from aioprod.reader.offsets import EARLIEST, LATEST
 from aioprod.reader.partition_log import PartitionLog
+from aioprod.records import ParsedBatch
 from aioprod.types import TopicPartition
 
-__all__ = ["read_for"]
+__all__ = ["Reading", "read_for"]
 
 _logger = Logger("aioprod.producer")
 
 _PAUSE_S: Final = 0.2
 _PAUSES_MAX: Final = 25
 """For how long, and how often, to wait for the high watermark of a new leader to pass an acknowledged batch."""
+_INLINE_MAX: Final = 1000
+"""Records of a batch up to which they are read on the event loop; about a millisecond's worth."""
 
 
 async def read_for(decision: Decision, config: ProducerConfig, *, clock: Callable[[], float], random: Random) -> None:
@@ -45,12 +47,12 @@ async def read_for(decision: Decision, config: ProducerConfig, *, clock: Callabl
     first = decision.batches[0]
     tp = TopicPartition(first.topic, first.partition)
     topic_id = None if first.topic_id is None else UUID(bytes=first.topic_id)
-    # Leaders are read, whose logs decide: without a rack no follower is named.
-    settings = ReaderConfig.shared_with(config, client_rack="", default_api_timeout_ms=config.resolve_timeout_ms)
+    # Leaders are read, whose logs decide: without a rack no follower is named. Callers have time limits of their own.
+    settings = ReaderConfig.shared_with(config, client_rack="")
     try:
         log = PartitionLog(tp, topic_id, settings, "producer that resolves", clock=clock, random=random)
         async with log:
-            reading = _Reading(log, decision, config.resolve_max_bytes)
+            reading = Reading(log, decision, config.resolve_max_bytes)
             try:
                 await reading.run()
             finally:
@@ -60,7 +62,7 @@ async def read_for(decision: Decision, config: ProducerConfig, *, clock: Callabl
         raise
     except AioprodError as error:
         why = error.message.rstrip(".")
-        if isinstance(error, UnknownTopicError) or _is_of_another_topic(error):
+        if isinstance(error, BrokerError) and error.code == ErrorCode.INCONSISTENT_TOPIC_ID:
             for unknown in decision.batches:
                 unknown.hopeless = RECREATED
         elif isinstance(error, AuthorizationError):
@@ -69,12 +71,8 @@ async def read_for(decision: Decision, config: ProducerConfig, *, clock: Callabl
             raise first.still_unknown("unanswered", f"its partition could not be read: {why}", AGAIN) from error
 
 
-def _is_of_another_topic(error: AioprodError) -> bool:
-    return isinstance(error, BrokerError) and error.code == ErrorCode.INCONSISTENT_TOPIC_ID
-
-
-class _Reading:
-    """One pass over the log for a decision."""
+class Reading:
+    """What is read of the log for a decision: up to `bytes_max` bytes."""
 
     def __init__(self, log: PartitionLog, decision: Decision, bytes_max: int) -> None:
         self._log = log
@@ -82,7 +80,6 @@ class _Reading:
         self._bytes_max = bytes_max
         self.bytes_read = 0
         """Of the batches that were compared; what a response holds beyond them is not counted."""
-        self._records: dict[UnknownBatch, dict[int, tuple[int, int, int]]] = {}
 
     async def run(self) -> None:
         """Read, and write down what was found out; raises StillUnknownError and what `PartitionLog` raises."""
@@ -93,11 +90,12 @@ class _Reading:
             search = await self._search(max(before.offset, earliest), is_certain=before.offset >= earliest)
         else:
             start = max(earliest, await self._start_by_time())
-            search = await self._search(start, is_certain=earliest == 0)
-            if search.has_broker_time and start > earliest:
-                # The time at which the broker appended it is not known.
+            search = await self._search(start, is_certain=start == 0)
+            if start > earliest and not search.is_diverted and search.complete_found():
+                # They may be before: compaction may have removed the records by which times are looked up, or the
+                # log has the broker's times.
                 search = await self._search(earliest, is_certain=earliest == 0)
-        unended = search.conclude(self._records)
+        unended = search.conclude()
         if unended:
             raise unended[0].still_unknown("not ended", "it is stored, and its transaction has not ended", AGAIN)
 
@@ -113,7 +111,7 @@ class _Reading:
             await asyncio.sleep(_PAUSE_S)
 
     async def _start_by_time(self) -> int:
-        """An offset that none of the batches is before, if their timestamps are those of the producer."""
+        """An offset that none of the batches is before, if all records are there, with the times of the producer."""
         oldest = min(unknown.max_timestamp for unknown in self._decision.batches)
         if oldest < 0:
             return 0
@@ -135,7 +133,7 @@ class _Reading:
                     self.bytes_read += fetched.batch.size
                     unknown = search.take(fetched.batch)
                     if unknown is not None:
-                        self._records[unknown] = await _records(fetched)
+                        search.found[unknown].records.update(await _records(fetched, unknown.size_max))
                 if search.is_done():
                     return
                 if self.bytes_read >= self._bytes_max and search.position < end:
@@ -144,9 +142,18 @@ class _Reading:
                     raise self._decision.batches[0].still_unknown("too many bytes", why, "Raise resolve.max.bytes.")
 
 
-async def _records(fetched: FetchedBatch) -> dict[int, tuple[int, int, int]]:
-    """Timestamp and sizes of each record of a batch by its place there; -1 for null."""
-    batch = (await decompressed(fetched)).batch
+async def _records(fetched: FetchedBatch, size_max: int) -> dict[int, tuple[int, int, int]]:
+    """Timestamp and sizes of each record of a batch by its place there; -1 for null.
+
+    `size_max` is in bytes, uncompressed; raises CorruptRecordError.
+    """
+    batch = (await decompressed(fetched, size_max)).batch
+    if fetched.is_large or batch.count > _INLINE_MAX:
+        return await asyncio.to_thread(_sizes, batch)
+    return _sizes(batch)
+
+
+def _sizes(batch: ParsedBatch) -> dict[int, tuple[int, int, int]]:
     return {
         record.offset - batch.base_offset: (
             record.timestamp,

@@ -21,6 +21,7 @@ from aioprod.reader.naming import Naming
 from aioprod.reader.position import ENDLESS, Position
 from aioprod.reader.read_replicas import ReadReplicas
 from aioprod.records import Compression, ControlType, ParsedBatch, ParsedRecord, decompress, may_exceed, parse_batches
+from aioprod.records.parser import DECOMPRESSED_SIZE_MAX
 from aioprod.types import TopicPartition
 from aioprod.wire.buffer import Buffer
 from aioprod.wire.frame import FRAME_SIZE_MAX
@@ -86,13 +87,16 @@ class FetchedBatch(NamedTuple):
         return ConsumedRecords(self.tp, self.batch, self.start, self.end)
 
 
-async def decompressed(fetched: FetchedBatch) -> FetchedBatch:
-    """The batch itself, or a large one decompressed in a worker thread; raises CorruptRecordError."""
+async def decompressed(fetched: FetchedBatch, size_max: int = DECOMPRESSED_SIZE_MAX) -> FetchedBatch:
+    """The batch itself, or a large one decompressed in a worker thread.
+
+    Raises CorruptRecordError, also where that takes more than `size_max` bytes.
+    """
     if not fetched.is_large:
         return fetched
     batch = fetched.batch
     with Naming(fetched.tp):
-        data = await asyncio.to_thread(decompress, batch.codec, batch.payload, batch.decompressed_max)
+        data = await asyncio.to_thread(decompress, batch.codec, batch.payload, min(batch.decompressed_max, size_max))
     return fetched._replace(batch=batch.unpacked(data))
 
 

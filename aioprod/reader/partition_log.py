@@ -12,7 +12,7 @@ from aioprod.reader.fetching import FetchedBatch, answer_size_max
 from aioprod.reader.offsets import look_up
 from aioprod.reader.position import Position
 from aioprod.reader.read_replicas import ReadReplicas
-from aioprod.reader.responses import lists_of
+from aioprod.reader.responses import check_same, lists_of
 from aioprod.types import TopicPartition
 
 __all__ = ["PartitionLog"]
@@ -43,10 +43,15 @@ class PartitionLog(SessionUser):
         self._replicas = ReadReplicas(self._session.cluster, config.metadata_max_age_ms / 1000)
 
     async def start(self) -> None:
-        """Connect, and get the topic's metadata; raises what `Session.start` and `Session.partitions` raise."""
+        """Connect, and get the topic's metadata.
+
+        Raises what `Session.start` and `Session.partitions` raise, and BrokerError (INCONSISTENT_TOPIC_ID) for a topic
+        that was created again.
+        """
         await super().start()
         try:
             await self._session.partitions(self._tp.topic)
+            check_same([self._position(0, 0)], self._session.cluster())
         except BaseException:
             await self.close()
             raise
@@ -63,5 +68,7 @@ class PartitionLog(SessionUser):
 
         Raises what `responses` raises.
         """
-        position = Position(tp=self._tp, offset=start, end=end, topic_id=self._topic_id)
-        return lists_of(self._session, self._config, self._replicas, position, hides=False)
+        return lists_of(self._session, self._config, self._replicas, self._position(start, end), hides=False)
+
+    def _position(self, start: int, end: int) -> Position:
+        return Position(tp=self._tp, offset=start, end=end, topic_id=self._topic_id)

@@ -16,7 +16,7 @@ from aioprod.reader.offsets import EARLIEST, LATEST, look_up
 from aioprod.reader.position import Position
 from aioprod.reader.read_replicas import ReadReplicas
 
-__all__ = ["lists_of", "responses"]
+__all__ = ["check_same", "lists_of", "responses"]
 
 
 async def responses(
@@ -32,7 +32,7 @@ async def responses(
 
     def request(node_id: int, requested: Sequence[Position]) -> FetchRequest:
         cluster = session.cluster()
-        _check_same(requested, cluster)
+        check_same(requested, cluster)
         return fetching.request(requested, cluster)
 
     leaders: LeaderRequests[Position, FetchResponse]
@@ -78,7 +78,8 @@ async def _check_in_range(session: Session, config: ReaderConfig, positions: Seq
         )
 
 
-def _check_same(positions: Sequence[Position], cluster: Cluster) -> None:
+def check_same(positions: Sequence[Position], cluster: Cluster) -> None:
+    """Raise BrokerError (INCONSISTENT_TOPIC_ID) for a topic that was created again."""
     for one in positions:
         if one.is_replaced(cluster):
             raise BrokerError(

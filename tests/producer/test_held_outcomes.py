@@ -28,13 +28,11 @@ from aioprod.messages import FetchRequest, ProduceRequest, ProduceResponse
 from aioprod.producer import held_outcomes
 from aioprod.producer.batching import unknown as kept
 from aioprod.producer.closing import Remainder
-from aioprod.records.layout import ATTRIBUTES, CRC, LOG_APPEND_TIME_FLAG, MAX_TIMESTAMP
-from aioprod.records.parser import parse_batches
 from aioprod.sync import Producer as SyncProducer
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.faults import Fault
-from aioprod.wire import crc
 from tests.support import threads
+from tests.support.changed_batches import at_broker_time, compacted
 from tests.support.producers import PATIENCE_S, ErrorLog, Outcomes, ShiftedClock, Spy, pass_time, running, turns, until
 
 DEADLINE_S = 121.0
@@ -92,7 +90,7 @@ class Scene:
         return metrics[names[0]], metrics[names[1]], metrics[names[2]]
 
 
-def at_broker_time(response: ProduceResponse) -> ProduceResponse:
+def answered_at_broker_time(response: ProduceResponse) -> ProduceResponse:
     """The answer of a topic with LogAppendTime."""
     (topic,) = response.responses
     (row,) = topic.partition_responses
@@ -140,13 +138,7 @@ async def test_its_time_is_that_of_the_broker_where_the_topic_has_that() -> None
     async with scene() as played:
         future, fault = await played.lost()
         await played.arrives(fault)
-        stored = played.log.log[1]
-        data = bytearray(stored.data)
-        data[ATTRIBUTES + 1] |= LOG_APPEND_TIME_FLAG
-        data[MAX_TIMESTAMP : MAX_TIMESTAMP + 8] = (123_456).to_bytes(8, "big")
-        data[CRC:ATTRIBUTES] = crc.function()(bytes(data[ATTRIBUTES:])).to_bytes(4, "big")
-        (batch,) = parse_batches(bytes(data))
-        played.log.log[1] = stored._replace(batch=batch, data=bytes(data))
+        played.log.log[1] = at_broker_time(played.log.log[1], 123_456)
         await played.decide()
         place = await future
         assert (place.offset, place.timestamp) == (1, 123_456)
@@ -166,6 +158,28 @@ async def test_a_record_that_is_in_no_log_is_rejected() -> None:
         assert played.values() == [b"before", b"later"]
         assert played.counted() == (0, 1, 0)
         assert played.producer.metrics()["record_error_total"] == 1
+
+
+@pytest.mark.parametrize("kept", [set(), {0}])
+async def test_a_first_batch_that_compaction_has_removed_or_a_part_of_it(kept: set[int]) -> None:
+    """Nothing else of the producer is in the partition, so that the search begins by time, and too late."""
+    async with scene(partitions=2, linger_ms=50) as played:
+        fault = played.lose()
+        log = played.brokers.topics["t"].partitions[1]
+        futures = [played.producer.submit("t", b"%d" % one, partition=1, timestamp=1000 + one) for one in range(2)]
+        await played.expire(fault)
+        fault.release()
+        await until(lambda: bool(log.log))
+        async with running(played.brokers) as other:
+            await other.send("t", b"newer", partition=1)
+        log.log[0:1] = [compacted(log.log[0], kept)] if kept else []
+        await played.producer.send("t", b"later", partition=1)
+        if kept:
+            assert [place.offset for place in await asyncio.gather(*futures)] == [0, 1]
+        else:
+            for future in futures:
+                with pytest.raises(UnknownOutcomeError, match="some of the offsets at which it may be are deleted"):
+                    await future
 
 
 async def test_a_record_of_an_idle_partition_stays_unknown_and_can_be_resolved() -> None:
@@ -248,7 +262,7 @@ async def test_a_late_answer_is_enough() -> None:
         scene() as played,
         running(played.brokers, clock=played.clock, resolve_unknown_outcomes=True, **options) as producer,
     ):
-        hold = played.brokers.fault(ProduceRequest, hold=True, edit=at_broker_time)
+        hold = played.brokers.fault(ProduceRequest, hold=True, edit=answered_at_broker_time)
         future = producer.submit("t", b"lost")
         await producer.partitions_for("t")
         pass_time(producer, played.clock, 91.0)

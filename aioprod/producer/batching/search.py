@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from aioprod.producer.batching.unknown import ABSENT, Decision, Place, UnknownBatch, Verdict
@@ -25,10 +24,11 @@ _LOST_STATE: Final = (
 
 
 class Search:
-    """Goes through a log from an offset on which no unknown batch of a decision is before.
+    """Goes through a log from an offset on, up to the deciding batch and on to the end of what was found.
 
-    A batch is known by its producer id, its epoch and its first sequence number. That one is missing shows only where
-    each offset from the first one to the deciding batch was there: compaction and retention leave gaps.
+    A batch is known by its producer id, its epoch, its first sequence number and its number of offsets, which it keeps
+    when compaction removes records. That one is missing shows only where nothing can be before the first offset, and
+    each one up to the deciding batch was there: compaction and retention leave gaps.
     """
 
     def __init__(self, decision: Decision, start: int, *, is_certain: bool) -> None:
@@ -40,15 +40,13 @@ class Search:
         """The next offset."""
         self.is_whole = is_certain
         """Whether no offset was missing; `is_certain`: nothing before `start` can be one of them."""
-        self.has_broker_time = False
-        """Whether a batch has timestamps of the broker's clock."""
         self.is_diverted = False
         """Whether another batch is where the one before or the deciding one was acknowledged: the log has lost some."""
         self.is_decided = False
         """Whether the deciding batch was there."""
-        self.found: dict[UnknownBatch, tuple[int, int]] = {}
-        """Base offset and append time (-1: none) of batches that are stored, and whose transaction was not aborted."""
-        self.aborted: set[UnknownBatch] = set()
+        self.found: dict[UnknownBatch, Verdict] = {}
+        """The batches that are stored, and whose transaction was not aborted; the reader fills in their records."""
+        self._aborted: set[UnknownBatch] = set()
 
     def is_done(self) -> bool:
         """Whether nothing further can change what was found."""
@@ -59,33 +57,36 @@ class Search:
         if batch.base_offset > self.position:
             self.is_whole = False
         self.position = max(self.position, batch.next_offset)
-        self.has_broker_time = self.has_broker_time or batch.is_log_append_time
         self._compare(batch)
         if batch.is_control:
             self._end(batch)
             return None
         unknown = self._wanted.get((batch.producer_id, batch.producer_epoch, batch.base_sequence))
-        if unknown is not None:
-            self.found[unknown] = batch.base_offset, batch.max_timestamp if batch.is_log_append_time else -1
-            if unknown.is_transactional:
-                self._unended.setdefault(unknown.producer_id, []).append(unknown)
+        if unknown is None or batch.last_offset_delta + 1 != unknown.count:
+            return None
+        append_time = batch.max_timestamp if batch.is_log_append_time else -1
+        self.found[unknown] = Verdict(batch.base_offset, {}, append_time)
+        if unknown.is_transactional:
+            self._unended.setdefault(unknown.producer_id, []).append(unknown)
         return unknown
 
-    def conclude(self, records: Mapping[UnknownBatch, dict[int, tuple[int, int, int]]]) -> list[UnknownBatch]:
+    def complete_found(self) -> list[UnknownBatch]:
+        """Give the batches that were found their verdicts, once their transactions have ended; returns the others."""
+        unended = set(self._still_open())
+        for unknown, verdict in self.found.items():
+            if unknown not in unended:
+                unknown.verdict = verdict
+        for unknown in self._aborted:
+            unknown.verdict = ABSENT
+        return [one for one in self._decision.batches if one not in self.found and one not in self._aborted]
+
+    def conclude(self) -> list[UnknownBatch]:
         """Give each batch its verdict, or say why there will be none, when the search is over.
 
-        `records` are those of the batches that were found. Returns the batches whose transaction has not ended.
+        Returns the batches whose transaction has not ended.
         """
-        unended = []
-        for unknown in self._decision.batches:
-            if unknown in self.found and not self._is_ended(unknown):
-                unended.append(unknown)
-            elif unknown in self.found:
-                base_offset, append_time = self.found[unknown]
-                unknown.verdict = Verdict(base_offset, records[unknown], append_time)
-            elif unknown in self.aborted:
-                unknown.verdict = ABSENT
-            elif self.is_diverted:
+        for unknown in self.complete_found():
+            if self.is_diverted:
                 unknown.hopeless = _UNCLEAN
             elif not (self.is_whole and self.is_decided):
                 unknown.hopeless = _DELETED
@@ -93,7 +94,11 @@ class Search:
                 unknown.hopeless = _LOST_STATE
             else:
                 unknown.verdict = ABSENT
-        return unended
+        return self._still_open()
+
+    def _still_open(self) -> list[UnknownBatch]:
+        """The batches that were found and whose transaction has not ended."""
+        return [unknown for some in self._unended.values() for unknown in some]
 
     def _compare(self, batch: ParsedBatch) -> None:
         before, by = self._decision.before, self._decision.by
@@ -103,17 +108,13 @@ class Search:
             self.is_decided = _is_at(batch, by)
             self.is_diverted = self.is_diverted or not self.is_decided
 
-    def _is_ended(self, unknown: UnknownBatch) -> bool:
-        """Whether the transaction of a batch that was found has ended."""
-        return unknown not in self._unended.get(unknown.producer_id, ())
-
     def _end(self, batch: ParsedBatch) -> None:
         """A marker ends the transaction of its producer."""
         ended = self._unended.pop(batch.producer_id, [])
         if batch.control_type() == ControlType.ABORT:
             for unknown in ended:
                 del self.found[unknown]
-                self.aborted.add(unknown)
+                self._aborted.add(unknown)
 
 
 def _is_at(batch: ParsedBatch, place: Place) -> bool:

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from aioprod.errors import DeliveryError, StillUnknownError, UnknownOutcomeError
 from aioprod.producer.batching.batch import Batch
 from aioprod.producer.batching.partition import Partition, Topic
+from aioprod.records.bounds import RECORD_OVERHEAD_MAX
 
 __all__ = ["ABSENT", "AGAIN", "RECREATED", "Decision", "Place", "Sent", "UnknownBatch", "UnknownBatches", "Verdict"]
 
@@ -83,6 +84,7 @@ class UnknownBatch:
 
     __slots__ = (
         "base_sequence",
+        "count",
         "decision",
         "epoch",
         "failed_at",
@@ -94,6 +96,7 @@ class UnknownBatch:
         "partition",
         "producer_id",
         "serial",
+        "size_max",
         "topic",
         "topic_id",
         "verdict",
@@ -110,6 +113,10 @@ class UnknownBatch:
         if batch.base_sequence >= 0:
             self.numbers.append((batch.producer_id, batch.epoch, batch.base_sequence))
         self.producer_id, self.epoch, self.base_sequence = self.numbers[-1]
+        self.count = batch.builder.count
+        """How many records it has."""
+        self.size_max = batch.builder.size + self.count * RECORD_OVERHEAD_MAX
+        """So many bytes they may take where they are stored, uncompressed: compaction encodes times again."""
         self.max_timestamp = batch.builder.max_timestamp
         """In ms, of the producer's clock."""
         self.is_transactional = is_transactional
