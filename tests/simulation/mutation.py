@@ -19,6 +19,8 @@ class Mutation:
     module: str
     old: str
     new: str
+    noticed_by: str = "tests.simulation"
+    """The program whose seeds are to notice it."""
 
     def apply(self) -> None:
         """Import aioprod with the change; raises RuntimeError when it was imported before, or is compiled."""

@@ -14,12 +14,14 @@ from tests.simulation.mutation import Mutation
 
 __all__ = ["MUTATIONS"]
 
+RESOLVING = "tests.simulation.resolving"
+
 _ALL = (
     Mutation(
-        "the search for an unknown batch begins too late",
+        "the search for an unknown batch begins one offset too late",
         "aioprod.producer.stored_batches",
         "self._search(max(before.offset, earliest), is_certain",
-        "self._search(self._decision.by.offset, is_certain",
+        "self._search(max(before.offset + 2, earliest), is_certain",
     ),
     Mutation(
         "an unknown batch is known by its number alone",
@@ -27,6 +29,44 @@ _ALL = (
         "        unknown = self._wanted.get((batch.producer_id, batch.producer_epoch, batch.base_sequence))\n",
         "        same = {key[2]: one for key, one in self._wanted.items()}\n"
         "        unknown = same.get(batch.base_sequence)\n",
+    ),
+    Mutation(
+        "a header of another producer is taken for that of an unknown batch",
+        "aioprod.producer.batching.search",
+        "        unknown = self._wanted.get((batch.producer_id, batch.producer_epoch, batch.base_sequence))\n",
+        "        same = {key[1:]: one for key, one in self._wanted.items()}\n"
+        "        unknown = same.get((batch.producer_epoch, batch.base_sequence))\n",
+        RESOLVING,
+    ),
+    Mutation(
+        "a search that began by time says that a batch is in no log",
+        "aioprod.producer.stored_batches",
+        "is_certain=start == 0)\n            if start > earliest and",
+        "is_certain=True)\n            if False and",
+        RESOLVING,
+    ),
+    Mutation(
+        "gaps in the log are overlooked",
+        "aioprod.producer.batching.search",
+        "            self.is_whole = False\n",
+        "            pass\n",
+        RESOLVING,
+    ),
+    Mutation(
+        "an unknown batch is decided without a fence",
+        "aioprod.producer.batching.unknown",
+        "        batch.unknown = unknown\n",
+        "        batch.unknown = unknown\n        by = self._before(partition, [unknown])\n"
+        "        if by is not None:\n            self._decide(Decision([unknown], None, by))\n",
+        RESOLVING,
+    ),
+    Mutation(
+        "a batch of another producer id decides",
+        "aioprod.producer.batching.unknown",
+        "            elif unknown.producer_id != by.producer_id:\n",
+        "            elif unknown.producer_id != by.producer_id:\n                found.append(unknown)\n"
+        "            elif False:\n",
+        RESOLVING,
     ),
     Mutation(
         "an aborted transaction is taken for a committed one",
@@ -311,16 +351,12 @@ def main() -> int:
 
 def _first_seed(name: str, seeds: int) -> tuple[int | None, str]:
     """The first seed that detects a mutation, and the first of its problems."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.simulation",
-        f"--seeds={seeds}",
-        "--processes=1",
-        "--stop",
-        f"--mutation={name}",
-        *(["--members"] if MUTATIONS[name].module.startswith("aioprod.group.") else []),
-    ]
+    mutation = MUTATIONS[name]
+    command = [sys.executable, "-m", mutation.noticed_by, f"--seeds={seeds}", f"--mutation={name}"]
+    if mutation.noticed_by != RESOLVING:
+        command += ["--processes=1", "--stop"]
+    if mutation.module.startswith("aioprod.group."):
+        command.append("--members")
     environment = os.environ | {"AIOPROD_NO_EXT": "1"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     found = re.search(r"^Seed (\d+) .*:\n +(.*)$", done.stdout, re.MULTILINE)
