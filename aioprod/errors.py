@@ -17,6 +17,7 @@ AioprodError
 ├── ProducerFencedError           another producer took over the transactional id
 ├── TransactionAbortedError       the transaction was aborted, its records with it
 ├── TransactionUnknownError       it is not known whether a transaction was committed
+├── MarkerError                   a relay's marker and its source don't belong together
 ├── BrokerConnectionError         a connection could not be made, or was lost                   (ConnectionError)
 │   ├── TlsError                  one side does not accept the other's certificate or TLS
 │   └── RequestTimedOutError      the broker did not answer within request.timeout.ms           (TimeoutError)
@@ -70,6 +71,7 @@ __all__ = [
     "GroupFailuresError",
     "InvalidRecordError",
     "InvalidTopicError",
+    "MarkerError",
     "MetadataTimeoutError",
     "NotSentError",
     "ProducerClosedError",
@@ -225,6 +227,13 @@ class TransactionUnknownError(AioprodError):
         super().__init__(message, hint=hint)
         self.code = code
         self.status = status
+
+
+class MarkerError(AioprodError):
+    """The marker of a relay and its source don't belong together, or one of them is gone: a person has to look.
+
+    Nothing is sent on a guess.
+    """
 
 
 class BrokerConnectionError(AioprodError, ConnectionError):

@@ -36,6 +36,7 @@ __all__ = [
     "PartitionerOption",
     "ProducerOptions",
     "ReaderOptions",
+    "RelayOptions",
     "ReporterOption",
     "SerializerOption",
     "TokenProviderOption",
@@ -211,8 +212,8 @@ class ClientOptions(TypedDict, total=False):
     that turn it off. By default False."""
 
 
-class ProducerOptions(ClientOptions, total=False):
-    """The options of a `Producer`."""
+class RelayOptions(ClientOptions, total=False):
+    """The options of a `Relay`."""
 
     serializer_encoding: str | None
     """The character set of the string and UUID serializers. None: UTF-8."""
@@ -297,15 +298,20 @@ class ProducerOptions(ClientOptions, total=False):
     """What happens to batches whose topic was deleted and created again: they fail, or follow to the new topic of that
     name, for which they wait as long as `delivery.timeout.ms` allows. In a transaction they always fail. Not a setting
     of Java's. By default fail."""
-    transactional_id: str | None
-    """The name of a producer with transactions: a new one with the same name fences off the old one and ends what it
-    left open. It needs `acks=all` and `enable.idempotence`. None: no transactions."""
     transaction_timeout_ms: int
     """The time after which the broker aborts an open transaction. Without `transactional.id` it has no effect. By
     default 60000."""
     transaction_two_phase_commit_enable: bool
     """An outside coordinator decides whether a transaction is committed (KIP-939). Known for files of Java's producers
     that spell out the default. By default False."""
+
+
+class ProducerOptions(RelayOptions, total=False):
+    """The options of a `Producer`."""
+
+    transactional_id: str | None
+    """The name of a producer with transactions: a new one with the same name fences off the old one and ends what it
+    left open. It needs `acks=all` and `enable.idempotence`. None: no transactions."""
 
 
 class AdminOptions(ClientOptions, total=False):

@@ -58,6 +58,7 @@ __all__ = [
     "PartitionerOption",
     "ProducerOptions",
     "ReaderOptions",
+    "RelayOptions",
     "ReporterOption",
     "SerializerOption",
     "TokenProviderOption",
@@ -73,11 +74,16 @@ class Shape(NamedTuple):
     base: str
     config: type[Settings]
     doc: str
+    without: frozenset[str] = frozenset()
+    """Settings that are arguments of their own there."""
 
 
 SHAPES: Final = (
     Shape("ClientOptions", "TypedDict", ClientConfig, "The options that all clients have."),
-    Shape("ProducerOptions", "ClientOptions", ProducerConfig, "The options of a `Producer`."),
+    Shape(
+        "RelayOptions", "ClientOptions", ProducerConfig, "The options of a `Relay`.", frozenset({"transactional_id"})
+    ),
+    Shape("ProducerOptions", "RelayOptions", ProducerConfig, "The options of a `Producer`."),
     Shape("AdminOptions", "ClientOptions", SessionConfig, "The options of an `Admin`."),
     Shape("ReaderOptions", "AdminOptions", ReaderConfig, "The options of a `Reader`, and of `read`."),
     Shape("MemberOptions", "ReaderOptions", MemberConfig, "The options of a `Member`."),
@@ -113,7 +119,8 @@ def module_text() -> str:
     made: dict[str, Mapping[str, Setting]] = {"TypedDict": {}}
     parts = [_HEAD]
     for shape in SHAPES:
-        made[shape.name] = options = keywords(shape.config)
+        options = {name: one for name, one in keywords(shape.config).items() if name not in shape.without}
+        made[shape.name] = options
         inherited = made[shape.base]
         parts.append("\n".join(_class(shape, {name: options[name] for name in options if name not in inherited})))
     return "\n\n".join(parts)

@@ -36,16 +36,18 @@ _Row: TypeAlias = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
 
 
 async def stable_offsets(
-    coordinator: Coordinator, partitions: Iterable[TopicPartition], deadline: float, *, may_be_old: bool = False
+    coordinator: Coordinator, partitions: Iterable[TopicPartition] | None, deadline: float, *, may_be_old: bool = False
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """The committed offset of each partition in the group of `coordinator`, None where there is none.
+
+    Without `partitions` of all that have one; those whose first one is in an open transaction are left out then.
 
     While an open transaction may change it, and after a code that does not say what is wrong (`ErrorCode.is_unclear`),
     the request is repeated until `deadline` (monotonic seconds). Raises RequestTimedOutError then, which names the tool
     to end hanging transactions, AuthorizationError, BrokerError, and UnsupportedVersionError for brokers before 2.5:
     these don't leave out open transactions, which is accepted where they `may_be_old`.
     """
-    requested = list(dict.fromkeys(partitions))
+    requested = None if partitions is None else list(dict.fromkeys(partitions))
     tries = 0
     unstable: list[TopicPartition] = []
     unclear: BrokerError | None = None
@@ -63,9 +65,10 @@ async def stable_offsets(
             raise (_unstable(coordinator.key, unstable) if unstable else error) from error.__cause__
         try:
             found, unclear = _read(response, coordinator.key), None
-            unstable = [tp for tp in requested if found[tp].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT]
+            wanted = sorted(found) if requested is None else requested
+            unstable = [tp for tp in wanted if found[tp].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT]
             if not unstable:
-                return {tp: _offset(found[tp], tp, coordinator.key) for tp in requested}
+                return {tp: _offset(found[tp], tp, coordinator.key) for tp in wanted}
         except BrokerError as error:
             if not ErrorCode.is_unclear(error.code):
                 raise
@@ -92,22 +95,25 @@ async def all_offsets(coordinator: Coordinator, deadline: float) -> dict[TopicPa
     return {tp: offset for tp, offset in sorted(found.items()) if offset is not None}
 
 
-def _request(group: str, requested: Sequence[TopicPartition], version: int, may_be_old: bool) -> OffsetFetchRequest:
+def _request(
+    group: str, requested: Sequence[TopicPartition] | None, version: int, may_be_old: bool
+) -> OffsetFetchRequest:
     is_stable = version >= FIRST_STABLE
     if not is_stable and not may_be_old:
         raise UnsupportedVersionError(
             "The brokers are older than 2.5: they don't say whether a transaction may still change an offset."
         )
     topics: dict[str, list[int]] = {}
-    for topic, index in requested:
+    for topic, index in requested or ():
         topics.setdefault(topic, []).append(index)
     if version < _FIRST_WITH_GROUPS:
         rows = [OffsetFetchRequestTopic(name=name, partition_indexes=tuple(which)) for name, which in topics.items()]
-        return OffsetFetchRequest(group_id=group, topics=tuple(rows), require_stable=is_stable)
+        return OffsetFetchRequest(
+            group_id=group, topics=None if requested is None else tuple(rows), require_stable=is_stable
+        )
     named = [OffsetFetchRequestTopics(name=name, partition_indexes=tuple(which)) for name, which in topics.items()]
-    return OffsetFetchRequest(
-        groups=(OffsetFetchRequestGroup(group_id=group, topics=tuple(named)),), require_stable=True
-    )
+    row = OffsetFetchRequestGroup(group_id=group, topics=None if requested is None else tuple(named))
+    return OffsetFetchRequest(groups=(row,), require_stable=True)
 
 
 def _code_of(response: OffsetFetchResponse) -> int:

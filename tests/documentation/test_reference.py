@@ -14,6 +14,7 @@ import aioprod.cluster
 import aioprod.group
 import aioprod.group.assignors
 import aioprod.reader
+import aioprod.relay
 import aioprod.routing
 import aioprod.schema_registry
 import aioprod.spark
@@ -52,6 +53,7 @@ MODULES = [
     aioprod.group,
     aioprod.group.assignors,
     aioprod.reader,
+    aioprod.relay,
     aioprod.routing,
     aioprod.schema_registry,
     aioprod.spark,

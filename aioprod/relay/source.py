@@ -1,0 +1,41 @@
+"""What a relay takes records from: anything that has positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from aioprod.types import ProducerRecord
+
+__all__ = ["Source"]
+
+
+class Source(Protocol):
+    """Records in an order that stays, each with a position that is found again after a crash.
+
+    A relay calls one method at a time. An OSError or AioprodError that one raises is logged, and the relay starts again
+    after a pause, but for those that no repetition mends, such as MarkerError and ConfigError: they end it, as does any
+    other exception.
+    """
+
+    @property
+    def owner(self) -> str:
+        """Whose positions these are. It is compared with the marker's, so each source has an owner of its own."""
+        ...
+
+    async def read(self, after: bytes | None, limit: int) -> Sequence[tuple[ProducerRecord, bytes]]:
+        """The next records and their positions: `limit` at most, or fewer, for instance to bound their bytes.
+
+        `after` is the position of the record before them, None for the first record of all; it may be read again. An
+        empty sequence means that there are none yet. Raises MarkerError where `after` is no position of this source, or
+        where records behind it are gone: it was restored from a copy, or reset.
+        """
+        ...
+
+    async def wait(self) -> None:
+        """Return when there may be more records than the last `read` returned; at once if some came since."""
+        ...
+
+    async def delivered(self, position: bytes) -> None:
+        """Everything up to this position is in Kafka for good, and will not be read again."""
+        ...
