@@ -1,7 +1,7 @@
 """The marker that is committed with each step: which steps of whose job were committed under a transactional id.
 
-It is the offset of a group that has no other use, `aioprod-eos.<transactional id>`: one more than the number of the
-last step that was committed, with the owner in its metadata. There is no other durable state.
+It is the marker of `aioprod.relay`, without a position: one more than the number of the last step that was committed,
+and the owner. There is no other durable state.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Final
 
 from aioprod.errors import ConfigError, UsageError
+from aioprod.relay.marker import Marker, group_of
 from aioprod.types import OffsetAndMetadata
 
 __all__ = ["Action", "Policy", "check_owner", "decide", "group_of", "marker_of"]
@@ -43,14 +44,9 @@ class Policy(Enum):
             raise ConfigError(f"when_marker_is_missing is {given!r}: it must be one of {known}.") from None
 
 
-def group_of(transactional_id: str) -> str:
-    """The group whose offset is the marker."""
-    return f"aioprod-eos.{transactional_id}"
-
-
 def marker_of(step: int, owner: str) -> OffsetAndMetadata:
     """What is committed with a step."""
-    return OffsetAndMetadata(step + 1, owner)
+    return Marker(step + 1, owner).to_offset()
 
 
 def check_owner(owner: str) -> str:
