@@ -12,7 +12,6 @@ import contextlib
 import os
 import random
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -28,8 +27,9 @@ from integration.support.brokers import VERSIONS, SharedClusters
 from integration.support.clusters import MakeTopic
 from integration.support.figures import Figures
 from integration.support.java import JavaOracle, PartitionDigest, TopicDigest
+from integration.support.life import Life
 from integration.support.reading import Stored, committed
-from integration.support.shared_batches import PRODUCERS, TAKEN_OVER, rows_of
+from integration.support.shared_batches import PRODUCERS, rows_of
 from integration.support.transactional import CLIENTS, FATAL_ERRORS, Ended, Record
 from tests.support.length import by_length
 
@@ -40,8 +40,6 @@ PROCESS_KILLS: Final = by_length(2, 20)
 INPUT_RECORDS: Final = by_length(3_000, 20_000)
 BATCHES: Final = by_length(30, 400)
 PARTITIONS: Final = 4
-COMMIT_S: Final = 120.0
-"""How long a program may take until it has committed once (more)."""
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(by_length(600, 1800))]
 
@@ -191,49 +189,6 @@ def by_partition(seen: Sequence[Stored]) -> dict[int, list[bytes]]:
 
 
 # -- programs that are killed ----------------------------------------------------------------------------------------
-
-
-class Life:
-    """One run of a program that prints a line for each commit, and "done" at its end."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stderr is not None
-        self.process = process
-        self._errors = asyncio.create_task(process.stderr.read())
-
-    @classmethod
-    async def begin(cls, program: str, *arguments: str) -> Life:
-        """Start `integration.support.PROGRAM`."""
-        pipe = asyncio.subprocess.PIPE
-        command = (sys.executable, "-m", f"integration.support.{program}", *arguments)
-        return cls(await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe))
-
-    async def commits(self, count: int | None = None) -> bool:
-        """Wait for so many commits (None: all); whether it got to its end before."""
-        assert self.process.stdout is not None
-        while count is None or count > 0:
-            async with asyncio.timeout(COMMIT_S):
-                line = await self.process.stdout.readline()
-            if line in (b"done\n", b""):
-                return line == b"done\n"
-            count = None if count is None else count - 1
-        return False
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal, unless it has ended; it may end by itself at any time.
-
-        By `send_signal` asyncio would reap a process that has just ended, and its watcher not find the exit code.
-        """
-        if self.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.process.pid, number)
-
-    async def end(self) -> None:
-        """Kill it if it has not ended; what it printed before is not all that it did. It must not have failed."""
-        self.signal(signal.SIGKILL)
-        await self.process.wait()
-        said = (await self._errors).decode()
-        assert self.process.returncode in (0, TAKEN_OVER, -signal.SIGKILL), said
 
 
 async def test_a_loop_that_is_killed_again_and_again_writes_each_record_once(
