@@ -37,7 +37,7 @@ _PREFIX: Final = "aioprod_"
 
 
 class Collector(Registered):
-    """All metrics of some producers and members, each with its `client_id` as label; one per registry.
+    """All metrics of some producers, members and relays, each with its `client_id` as label; one per registry.
 
     Clients of the same `client_id` get a number: `shop`, `shop-2`. The collector does not keep clients
     alive: their metrics end with them. A scrape may come from any thread; it reads in the thread of each client's
@@ -85,7 +85,7 @@ class Collector(Registered):
 
 
 def _living(clients: int) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"{_PREFIX}clients", "Producers and members whose metrics are collected.", clients)
+    return GaugeMetricFamily(f"{_PREFIX}clients", "Producers, members and relays whose metrics are collected.", clients)
 
 
 def _sampled(family: Family) -> Sampled:

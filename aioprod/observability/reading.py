@@ -18,7 +18,7 @@ _logger = Logger("aioprod")
 
 
 class Observed(Protocol):
-    """What a collector reads: a producer or a member."""
+    """What a collector reads: a producer, a member or a relay."""
 
     @property
     def client_id(self) -> str:

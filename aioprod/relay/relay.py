@@ -108,6 +108,16 @@ class Relay:
         """That of the last record that is in Kafka for good; None before it is known, and before the first one."""
         return self._position
 
+    @property
+    def client_id(self) -> str:
+        """The name of its producer at the brokers: `client.id`, or that of all that have none."""
+        return self._producer.client_id
+
+    @property
+    def event_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that the relay lives in; None before it is started."""
+        return self._producer.event_loop
+
     def lag(self) -> Lag:
         """What was read from the source and is not in Kafka yet."""
         unsent = self._unsent

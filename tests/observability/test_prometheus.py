@@ -19,8 +19,10 @@ from aioprod.messages import ProduceRequest
 from aioprod.metrics import Family, ProducerMetrics
 from aioprod.observability import reading
 from aioprod.observability.prometheus import Collector
+from aioprod.relay import Relay
 from aioprod.testing import FakeCluster
 from tests.support.snippets import ROOT
+from tests.support.sources import ListSource
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -54,7 +56,8 @@ async def test_a_scrape_over_http_has_the_names_and_kinds_of_the_table() -> None
             brokers.bootstrap, group_id="g", topics=["orders"], client_id="worker", auto_offset_reset="earliest"
         ) as member,
     ):
-        registry.register(Collector(producer, member))
+        relay = Relay(ListSource(), brokers.bootstrap, transactional_id="relay", client_id="bridge")
+        registry.register(Collector(producer, member, relay))
         server, thread = start_http_server(0, "127.0.0.1", registry)
         try:
             for number in range(20):
@@ -91,6 +94,7 @@ async def test_a_scrape_over_http_has_the_names_and_kinds_of_the_table() -> None
     assert value(found, "aioprod_batch_size_bytes_bucket", client_id="shop", le="+Inf") == 20
     assert value(found, "aioprod_record_size_avg_bytes", client_id="shop") > 100
     assert value(found, "aioprod_records_consumed_total", client_id="worker") >= 1
+    assert value(found, "aioprod_relay_records_total", client_id="bridge") == 0
     by_node = [
         amount
         for (name, labels), amount in found.items()
