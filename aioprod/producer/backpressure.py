@@ -94,6 +94,9 @@ class MemoryWaiters:
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._until_freed.append(waiter)
         self._end_lingers()
+        await self._timed(waiter)
+
+    async def _timed(self, waiter: asyncio.Future[None]) -> None:
         start = self._clock()
         try:
             await waiter
@@ -105,17 +108,14 @@ class MemoryWaiters:
     ) -> Reservation:
         waiter: asyncio.Future[None] = self._loop.create_future()
         reservation = self._budget.wait(size, waiter, keep=keep, place=place, earlier=earlier)
-        start = self._clock()
-        reservation.since = start if earlier is None else earlier.since
+        reservation.since = self._clock() if earlier is None else earlier.since
         self._end_lingers()
         self.freed()
         try:
-            await waiter
+            await self._timed(waiter)
         except BaseException:
             self.give_back(reservation)
             raise
-        finally:
-            self._wait_time_ns.add(round((self._clock() - start) * 1e9))
         return reservation
 
     def give_back(self, reservation: Reservation) -> None:

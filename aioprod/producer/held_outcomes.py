@@ -72,7 +72,7 @@ class HeldOutcomes:
         self._held: dict[UnknownBatch, _Held] = {}
         """The oldest first."""
         self._concluding: deque[tuple[UnknownBatch, BaseException | None]] = deque()
-        """Those of which is known what will be; the error is why that may be nothing."""
+        """Batches to complete in the next iterations of the loop, each with the error of its reading, None without."""
         self._has_ended = False
         self._stored = self._absent = self._unknown = 0
         """Records that were held, of which this has not been logged yet."""

@@ -42,7 +42,7 @@ class Delivery(Protocol):
         ...
 
     async def renew(self) -> None:
-        """Nothing was written for a day: keep what brokers forget."""
+        """Commit again what brokers delete after a week without a commit."""
         ...
 
 

@@ -1,9 +1,9 @@
 """The marker: how far the transactions of a transactional id have come, committed in each of them.
 
-It is the offset of a group that has no other use, `aioprod-eos.<transactional id>`: a count that only grows, with whose
-it is in its metadata. As it is committed in the transaction of the records that it counts, it is there if they are, and
-only then. There is no other durable state. A relay's metadata is `owner:position`, and in a line of its own the name of
-the running relay; Spark's jobs have the owner alone.
+It is the offset of a group that has no other use, `aioprod-eos.<transactional id>`: a count that only grows, and in its
+metadata the owner of what it counts. It is committed in the transaction of the records that it counts, so it is there
+if they are, and only then. There is no other durable state. A relay's metadata is `owner:position`, and in a line of
+its own the name of the running relay; Spark's jobs have the owner alone.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from aioprod._short_reprs import shown
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, ConfigError, UsageError
 from aioprod.metrics.families import Family
+from aioprod.net.protocol.backoff import Backoff
 from aioprod.producer import Producer
 from aioprod.relay.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from aioprod.relay.failures import ReplacedError, ends, is_fenced
@@ -34,10 +35,8 @@ _logger = Logger("aioprod.relay")
 
 _RENEWED_EVERY_S: Final = 86_400.0
 """How often the marker is committed without records: brokers delete offsets that are a week old."""
-_PAUSE_MIN_S: Final = 0.1
-_PAUSE_MAX_S: Final = 10.0
-"""The pauses after the first failure, doubled after each further one, up to the most."""
-_DOUBLINGS_MAX: Final = 10
+_BACKOFF: Final = Backoff(0.1, 10.0)
+"""The pauses after failures."""
 _FENCED_PAUSE_S: Final = 1.0
 """The pause of a relay that was fenced, at least: a successor writes its name into the marker meanwhile."""
 
@@ -226,11 +225,10 @@ class Relay:
         if ends(error):
             raise error
         self._state, self._error = "waiting", error
+        pause_s = _BACKOFF.delay_s(self._failures, self._random)
         self._failures += 1
         self._metrics.failures.add()
         self._runs.begin_small()
-        doubled = 2 ** min(self._failures - 1, _DOUBLINGS_MAX)
-        pause_s = min(_PAUSE_MIN_S * doubled, _PAUSE_MAX_S) * self._random.uniform(0.8, 1.2)
         if self._may_be_replaced:
             pause_s = max(pause_s, _FENCED_PAUSE_S)
         _logger.warning("%r starts again in %.1f s: %s", self, pause_s, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -20,11 +20,13 @@ from aioprod.errors import (
     UsageError,
 )
 from aioprod.messages import EndTxnRequest, InitProducerIdRequest, ProduceRequest, TxnOffsetCommitRequest
+from aioprod.net.protocol.backoff import Backoff
 from aioprod.relay import Relay
 from aioprod.relay import relay as relay_module
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.groups import Committed
 from tests.support.sources import ListSource, numbers
+from tests.support.tasks import running_task
 
 MARKER = TopicPartition("t", 0)
 GROUP = "aioprod-eos.relay"
@@ -32,8 +34,7 @@ GROUP = "aioprod-eos.relay"
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_module, "_PAUSE_MIN_S", 0.001)
-    monkeypatch.setattr(relay_module, "_PAUSE_MAX_S", 0.01)
+    monkeypatch.setattr(relay_module, "_BACKOFF", Backoff(0.001, 0.01))
     monkeypatch.setattr(relay_module, "_FENCED_PAUSE_S", 0.001)
 
 
@@ -54,15 +55,8 @@ def new_relay(brokers: FakeCluster, source: ListSource, **options: Any) -> Relay
     return Relay(source, brokers.bootstrap, **(given | options))
 
 
-@asynccontextmanager
-async def running(relay: Relay) -> AsyncIterator[asyncio.Task[None]]:
-    task: asyncio.Task[None] = asyncio.create_task(relay.run())
-    try:
-        yield task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await task
+def running(relay: Relay) -> AbstractAsyncContextManager[asyncio.Task[None]]:
+    return running_task(relay.run())
 
 
 async def delivered(task: asyncio.Task[None], source: ListSource) -> None:

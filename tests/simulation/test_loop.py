@@ -41,14 +41,15 @@ def test_an_endless_loop_is_found() -> None:
 
 
 def test_a_wait_for_less_than_the_clock_shows_ends() -> None:
-    async def wait() -> None:
+    async def wait() -> float:
         loop = asyncio.get_running_loop()
-        due = loop.time() + 9e-11
-        while loop.time() < due:
-            await asyncio.sleep(due - loop.time())
+        begun = loop.time()
+        while loop.time() < begun + 5e-10:
+            await asyncio.sleep(begun + 5e-10 - loop.time())
+        return loop.time() - begun
 
     with SimulatedLoop() as loop:
-        loop.run(wait())
+        assert 0.0 < loop.run(wait()) < 2e-9
 
 
 def test_a_coroutine_that_gives_the_loop_no_turn_is_found() -> None:

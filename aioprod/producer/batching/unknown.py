@@ -65,18 +65,14 @@ ABSENT: Final = Verdict(-1, {})
 class Decision:
     """An acknowledged batch that decides about unknown ones: they are stored between `before` and `by`, or nowhere."""
 
-    __slots__ = ("append_time", "batches", "before", "by")
+    __slots__ = ("batches", "before", "by")
 
-    def __init__(
-        self, batches: list[UnknownBatch], before: Place | None, by: Place, append_time: int | None = None
-    ) -> None:
+    def __init__(self, batches: list[UnknownBatch], before: Place | None, by: Place) -> None:
         self.batches = batches
         self.before = before
         """The last batch that was acknowledged before them; None if there was none."""
         self.by = by
         """The batch that decides; the only unknown one itself where its late answer gave its place."""
-        self.append_time = append_time
-        """What a late answer said of that, in ms, -1 where the records keep their own time; None for another batch."""
 
 
 class UnknownBatch:
@@ -248,7 +244,7 @@ class UnknownBatches:
             if not unknown.is_transactional:
                 unknown.verdict = Verdict(base_offset, {}, append_time)
             place = Place(base_offset, unknown.producer_id, unknown.epoch, unknown.base_sequence)
-            self._decide(Decision([unknown], place, place, append_time))
+            self._decide(Decision([unknown], place, place))
 
     def _decide(self, decision: Decision) -> None:
         for unknown in decision.batches:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from examples.orders.processes import ServiceProcess
 from examples.orders.relay import Relay, ReplacedError
 from examples.orders.relay_app import make_app
 from examples.orders.settings import Settings, open_database
+from tests.support.tasks import running_task
 
 MARKER = TopicPartition("orders", 0)
 GROUP = "aioprod-eos.orders-relay"
@@ -43,15 +43,8 @@ def settings(fake_cluster: FakeClusterThread, dsn: str) -> Settings:
     return Settings(dsn, fake_cluster.bootstrap)
 
 
-@asynccontextmanager
-async def running(relay: Relay) -> AsyncIterator[asyncio.Task[None]]:
-    task: asyncio.Task[None] = asyncio.create_task(relay.run())
-    try:
-        yield task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await task
+def running(relay: Relay) -> AbstractAsyncContextManager[asyncio.Task[None]]:
+    return running_task(relay.run())
 
 
 async def place(database: Database, count: int) -> None:

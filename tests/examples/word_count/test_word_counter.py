@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from aioprod.testing.fixtures import FakeClusterThread
 from examples.word_count.counter import COUNTS, GROUP, LINES, WordCounter
 from examples.word_count.processes import CounterProcess
 from examples.word_count.state import CountsTopic, words_of
+from tests.support.tasks import running_task
 
 PARTITIONS = 3
 SHARES = ([0, 0, 3], [0, 1, 2], [1, 1, 1])
@@ -65,15 +65,8 @@ def running(cluster: FakeClusterThread, name: str) -> AbstractAsyncContextManage
     return running_counter(WordCounter(cluster.bootstrap, name))
 
 
-@asynccontextmanager
-async def running_counter(counter: WordCounter) -> AsyncIterator[asyncio.Task[None]]:
-    task: asyncio.Task[None] = asyncio.create_task(counter.run())
-    try:
-        yield task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await task
+def running_counter(counter: WordCounter) -> AbstractAsyncContextManager[asyncio.Task[None]]:
+    return running_task(counter.run())
 
 
 def test_words() -> None:
