@@ -59,7 +59,7 @@ class Found(StrEnum):
 class Finding(NamedTuple):
     """The answer, `seconds` after the unknown outcome; `offset` where it is stored, the rest where it is not known.
 
-    `asked` is 2 where the first answer was that it is still unknown.
+    `calls` is 2 where the first answer was that it is still unknown.
     """
 
     found: Found
@@ -67,7 +67,7 @@ class Finding(NamedTuple):
     reason: str = ""
     error: str = ""
     seconds: float = 0.0
-    asked: int = 1
+    calls: int = 1
 
 
 def value_of(sequence: int) -> bytes:

@@ -33,6 +33,7 @@ _FLAWS: Final = {
     "not found out": "**resolved: still unknown, though a later record was delivered**",
     "invented": "**invented**: in the log, never sent",
 }
+_FLAWS_OF_RESOLVING: Final = frozenset({"found elsewhere", "found nowhere, but stored", "not found out"})
 
 
 def table(results: Sequence[Figures]) -> list[str]:
@@ -45,7 +46,7 @@ def table(results: Sequence[Figures]) -> list[str]:
             rows.append([title, *(_outcome(found, name) for found in results)])
     rows.append(["not delivered, but for the deleted topic", *(_not_delivered(found) for found in results)])
     for name, title in _FLAWS.items():
-        rows.append([title, *(f"{found['flaws'].get(name, 0):,}" for found in results)])
+        rows.append([title, *(_flaw(found, name) for found in results)])
     rows.append(["unknown or failed, and in the log", *(f"{found['stored_unknown']:,}" for found in results)])
     rows.append(["slowest outcome, s", *(f"{found['slowest_s']:.2f}" for found in results)])
     rows.append(["longest absence of the sending loop, s", *(f"{found['loop_gap_s']:.2f}" for found in results)])
@@ -67,7 +68,7 @@ def _rows_of(part: str, titles: Mapping[str, str], results: Sequence[Figures]) -
 
 
 _RESOLVED: Final = {
-    "unknown": "unknown, and asked about by `resolve()`",
+    "unknown": "unknown, and given to `resolve()`",
     "stored": "of these found stored",
     "absent": "of these found in no log",
     "second": "of both, after a last record to their partition only",
@@ -112,6 +113,12 @@ def _outcome(found: Figures, name: str) -> str:
     if name in ("not sent", "unknown", "rejected") and found["client"] != "aioprod":
         return "-"
     return f"{found['told'].get(name, 0):,}"
+
+
+def _flaw(found: Figures, name: str) -> str:
+    if name in _FLAWS_OF_RESOLVING and not found.get("resolved"):
+        return "-"
+    return f"{found['flaws'].get(name, 0):,}"
 
 
 def _not_delivered(found: Figures) -> str:
@@ -180,10 +187,10 @@ _INTRODUCTION: Final = (
     "brokers frozen nothing can be acknowledged at all. The other clients are idempotent too, with the same",
     "deadlines as far as they have them: aiokafka has none, and retries for ever, so that what is late there breaks",
     "no promise; it also sends less, as its calls wait while a partition is full. Of a deleted topic records fail,",
-    "and nothing is read back. About each record whose outcome is unknown aioprod's `resolve()` is asked at once, and",
-    "where it did not know, again at the end, after one more record to the partition. Its answers are compared with",
-    "the log, too. Its bytes are those of the batches that it went through: a response may hold more. `-` is what a",
-    "client, or an older run, does not tell.",
+    "and nothing is read back. For each record whose outcome is unknown aioprod's `resolve()` is called at once, and,",
+    "where the record stays unknown, again at the end, after one more record to the partition. Its results are",
+    "compared with the log, too. Its bytes are those of the batches that it went through: a response may hold more.",
+    "`-` is what a client, or an older run, does not show.",
 )
 
 

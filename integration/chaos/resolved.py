@@ -18,7 +18,7 @@ def last_delivered(ledger: Ledger, place: Place) -> int:
 
 
 def resolved_figures(ledger: Ledger, gone: Container[str]) -> dict[str, Any] | None:
-    """Counts of records by what was found out; None where nothing was asked.
+    """Counts of records by what was found out; None where `resolve()` was not called.
 
     `second` had no answer before a last record was sent to their partition. Those that stay unknown are in one of
     three: `open_later` where a later record was delivered, `open_idle` where none was, and `open_other` where that is
@@ -32,7 +32,7 @@ def resolved_figures(ledger: Ledger, gone: Container[str]) -> dict[str, Any] | N
     for (place, sequence), finding in ledger.findings.items():
         if finding.found is not Found.OPEN:
             counts[finding.found] += 1
-            counts["second"] += finding.asked == 2
+            counts["second"] += finding.calls == 2
         elif place.topic not in gone and sequence < last[place]:
             counts["open_later"] += 1
         else:

@@ -1,4 +1,4 @@
-"""What became of records whose outcome is unknown: asked in the sending process while it goes on sending."""
+"""Resolving records whose outcome is unknown, in the sending process while it continues to send."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from integration.chaos.modes import DOOMED
 
 __all__ = ["RESOLVE_S", "BytesRead", "Resolving"]
 
-_ASK_S: Final = 30.0
-RESOLVE_S: Final = 2 * _ASK_S + 5.0
+_CALL_S: Final = 30.0
+RESOLVE_S: Final = 2 * _CALL_S + 5.0
 """How long `Resolving.end` takes at most."""
 
 
 class Resolving:
-    """Asks about each record as soon as its outcome is unknown; where that did not help, once more at the end."""
+    """Resolves each record as soon as its outcome is unknown; one that stays unknown is resolved again at the end."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._asking: dict[asyncio.Task[None], tuple[Place, int]] = {}
+        self._tasks: dict[asyncio.Task[None], tuple[Place, int]] = {}
         self._ending = asyncio.Event()
 
-    def ask(self, place: Place, sequence: int, find_out: FindOut) -> None:
-        """Find out, in the background, what became of a record whose outcome was told just now."""
-        asking = asyncio.create_task(self._ask(place, sequence, find_out))
-        self._asking[asking] = place, sequence
+    def begin(self, place: Place, sequence: int, find_out: FindOut) -> None:
+        """Resolve a record in the background."""
+        task = asyncio.create_task(self._resolve(place, sequence, find_out))
+        self._tasks[task] = place, sequence
 
-    async def _ask(self, place: Place, sequence: int, find_out: FindOut) -> None:
+    async def _resolve(self, place: Place, sequence: int, find_out: FindOut) -> None:
         since = time.monotonic()
-        finding = await find_out(_ASK_S)
+        finding = await find_out(_CALL_S)
         if finding.found is Found.OPEN:
             await self._ending.wait()
-            finding = (await find_out(_ASK_S))._replace(asked=2)
+            finding = (await find_out(_CALL_S))._replace(calls=2)
         self._ledger.findings[place, sequence] = finding._replace(seconds=time.monotonic() - since)
 
     def places(self) -> set[Place]:
-        """The partitions with records that are not found out about yet, and that a later record can decide about."""
-        places = {place for asking, (place, _) in self._asking.items() if not asking.done()}
+        """The partitions with records that are still unknown, and that a later record can decide about."""
+        places = {place for task, (place, _) in self._tasks.items() if not task.done()}
         return {place for place in places if place.topic != DOOMED}
 
     async def end(self) -> None:
-        """Ask for the last time; raises what went wrong in the asking."""
+        """Call for the last time; raises what a call raised."""
         self._ending.set()
-        if not self._asking:
+        if not self._tasks:
             return
-        ended, hung = await asyncio.wait(self._asking, timeout=RESOLVE_S)
-        for asking in hung:
-            self._ledger.findings[self._asking[asking]] = Finding(Found.OPEN, reason="no answer")
-            asking.cancel()
-        for asking in ended:
-            asking.result()
+        ended, hung = await asyncio.wait(self._tasks, timeout=RESOLVE_S)
+        for task in hung:
+            self._ledger.findings[self._tasks[task]] = Finding(Found.OPEN, reason="no answer")
+            task.cancel()
+        for task in ended:
+            task.result()
 
 
 class BytesRead(logging.Handler):
@@ -65,7 +65,7 @@ class BytesRead(logging.Handler):
         self._bytes_read = bytes_read
 
     def listen(self) -> None:
-        """Hear what the producer logs, and let nobody else hear it."""
+        """Take all lines of the producer's logger, which no other handler gets."""
         logger = logging.getLogger("aioprod.producer")
         logger.setLevel(logging.DEBUG)
         logger.propagate = False

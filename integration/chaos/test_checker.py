@@ -134,7 +134,7 @@ def test_figures_of_findings() -> None:
     ledger.findings = {
         (MAIN, 0): Finding(STORED, 0, seconds=3.0),
         (MAIN, 1): Finding(OPEN, reason="unanswered"),
-        (MAIN, 3): Finding(ABSENT, seconds=1.0, asked=2),
+        (MAIN, 3): Finding(ABSENT, seconds=1.0, calls=2),
         (MAIN, 4): Finding(OPEN, reason="undecided"),
         (doomed, 0): Finding(OPEN, reason="recreated"),
     }
@@ -157,7 +157,7 @@ def test_figures_of_findings() -> None:
     }
 
 
-async def test_what_stays_unknown_is_asked_again_at_the_end() -> None:
+async def test_what_stays_unknown_is_resolved_again_at_the_end() -> None:
     ledger = Ledger()
     resolving = Resolving(ledger)
     answers = [Finding(OPEN, reason="undecided"), Finding(ABSENT)]
@@ -168,14 +168,14 @@ async def test_what_stays_unknown_is_asked_again_at_the_end() -> None:
     async def known(timeout_s: float) -> Finding:
         return Finding(STORED, 3)
 
-    resolving.ask(MAIN, 0, decided_later)
-    resolving.ask(SOLO, 1, known)
+    resolving.begin(MAIN, 0, decided_later)
+    resolving.begin(SOLO, 1, known)
     while (SOLO, 1) not in ledger.findings:
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert resolving.places() == {MAIN}
     await resolving.end()
-    assert {at: (one.found, one.offset, one.asked) for at, one in ledger.findings.items()} == {
+    assert {at: (one.found, one.offset, one.calls) for at, one in ledger.findings.items()} == {
         (SOLO, 1): (STORED, 3, 1),
         (MAIN, 0): (ABSENT, -1, 2),
     }

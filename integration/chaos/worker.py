@@ -125,7 +125,7 @@ class Load:
     ) -> None:
         self.ledger.tell(place, sequence, time.monotonic(), outcome, offset, error)
         if find_out is not None:
-            self._resolving.ask(place, sequence, find_out)
+            self._resolving.begin(place, sequence, find_out)
 
     async def _watch_loop(self) -> None:
         """Note when the loop was away, and how much of that time this process has worked: the rest is the machine's."""
