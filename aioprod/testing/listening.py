@@ -10,10 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from aioprod.testing.kafka.broker_properties import PORTS
 from aioprod.testing.simulation.loop import SimulatedLoop
 
-__all__ = ["close_server", "listen"]
+__all__ = ["PORTS", "close_server", "listen"]
+
+# Below the ports that systems give to outgoing connections, and apart from those of real brokers.
+PORTS: Final = range(25_000, 32_000)
 
 _ACCEPT_ITERATIONS: Final = 5
 """Iterations of the loop within which asyncio creates the transport of an accepted socket."""

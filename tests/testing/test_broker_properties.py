@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 
+from aioprod.testing import FakeCluster, listening
 from aioprod.testing.kafka.broker_properties import (
     HOST,
+    PORTS,
     Ports,
     broker_properties,
     free_ports,
@@ -17,7 +19,13 @@ from aioprod.testing.kafka.broker_properties import (
 def test_ports_are_distinct_and_below_those_of_outgoing_connections() -> None:
     ports = [port for node in free_ports(3) for port in node]
     assert len(set(ports)) == 9
-    assert all(18_000 <= port < 32_000 for port in ports)
+    assert all(18_000 <= port < 25_000 for port in ports)
+
+
+async def test_what_listens_in_a_test_takes_no_port_of_a_broker_that_is_down() -> None:
+    assert not set(PORTS) & set(listening.PORTS)
+    async with FakeCluster(3) as cluster:
+        assert all(int(address.rpartition(":")[2]) in listening.PORTS for address in cluster.bootstrap.split(","))
 
 
 def test_ports_in_use_are_skipped() -> None:

@@ -9,8 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from aioprod.testing.kafka.broker_properties import PORTS
-from aioprod.testing.listening import close_server, listen
+from aioprod.testing.listening import PORTS, close_server, listen
 
 
 async def test_no_connection_is_accepted_after_the_close() -> None:

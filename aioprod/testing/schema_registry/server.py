@@ -13,7 +13,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, NamedTuple
 
-from aioprod.testing.kafka.broker_properties import PORTS
+from aioprod.testing.listening import PORTS
 
 __all__ = ["Request", "Response", "Server"]
 
