@@ -72,6 +72,7 @@ __all__ = [
     "InvalidRecordError",
     "InvalidTopicError",
     "MarkerError",
+    "SpoolError",
     "MetadataTimeoutError",
     "NotSentError",
     "ProducerClosedError",
@@ -233,6 +234,14 @@ class MarkerError(AioprodError):
     """The marker of a relay and its source don't belong together, or one of them is gone: a person has to look.
 
     Nothing is sent on a guess.
+    """
+
+
+class SpoolError(AioprodError):
+    """The folder of a spool can't be used: it is damaged, another process's, or its disk has failed.
+
+    Nothing is skipped. `may_be_stored` is True for a record whose write has failed: it may be there when the spool is
+    opened again.
     """
 
 

@@ -1,0 +1,313 @@
+"""An opened spool: the files of a folder, with what writes, reads and trims them. It is a relay's source."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from aioprod._logger import Logger
+from aioprod._short_reprs import shown
+from aioprod.errors import BufferFullError, MarkerError, SpoolError
+from aioprod.spool.files import replace
+from aioprod.spool.layout import SUFFIX, Group
+from aioprod.spool.reading import Position, SpoolReader
+from aioprod.spool.segments import Segments
+from aioprod.spool.storage import Storage, unusable
+from aioprod.spool.writing import GroupCommit, GroupWriter, Pending
+from aioprod.types import ProducerRecord
+
+__all__ = ["Limits", "Store"]
+
+_logger = Logger("aioprod.spool")
+
+_T = TypeVar("_T")
+
+_ID: Final = "id"
+_ID_TEXT: Final = "aioprod spool 1 "
+_DELIVERED: Final = "delivered"
+_POLL_S: Final = 0.1
+"""How often to look for what another process has written, or removed."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a spool may hold."""
+
+    max_bytes: int
+    """The bytes of all segments."""
+    segment_bytes: int
+    pending_bytes: int
+    """The bytes in memory that are not on the disk."""
+
+
+class Store:
+    """An opened spool. It writes, reads, or both: another process may do the other.
+
+    As a `Source`, its owner is the folder's id, and a position is the number of a record and the name of its group.
+    """
+
+    def __init__(self, storage: Storage, limits: Limits, spool_id: bytes, segments: Segments) -> None:
+        self._storage = storage
+        self._files = storage.files
+        self._limits = limits
+        self._segments = segments
+        self.spool_id: Final = spool_id
+        self._commit: GroupCommit | None = None
+        self._writer: GroupWriter | None = None
+        self._reader: SpoolReader | None = None
+        self.bytes = 0
+        """The bytes of all segments."""
+        self.delivered_position: Position | None = None
+        """Up to here records are in Kafka, as far as the folder knows."""
+        self._noted = 0
+        """The number that the folder's note has."""
+        self._more = asyncio.Event()
+        self._freed = asyncio.Event()
+        self._turn = asyncio.Lock()
+
+    @staticmethod
+    async def open(storage: Storage, limits: Limits, *, writes: bool = True, reads: bool = True) -> Store:
+        """Lock the folder, and find the end of its records.
+
+        Raises SpoolError for a folder that another process has, that can't be written, or that is damaged; UsageError.
+        """
+
+        def opened() -> tuple[Store, GroupWriter | None]:
+            _lock(storage, "writer.lock", writes)
+            _lock(storage, "reader.lock", reads)
+            spool_id = _read_id(storage, may_create=writes)
+            store = Store(storage, limits, spool_id, Segments(storage.files, spool_id))
+            return store, store._open_files(writes)
+
+        try:
+            store, writer = await storage.run(opened)
+        except OSError as error:
+            await storage.close()
+            raise unusable(storage.name, error) from error
+        except BaseException:
+            await storage.close()
+            raise
+        if writer is not None:
+            store._writer = writer
+            store._commit = GroupCommit(writer, storage, store._note_durable)
+        if reads:
+            end = None if writer is None else store._end
+            store._reader = SpoolReader(storage.files, store._segments, end, lambda: store.delivered_number)
+        return store
+
+    def _open_files(self, writes: bool) -> GroupWriter | None:
+        self._read_delivered()
+        self._segments.list()
+        writer = None
+        if writes:
+            tail = self._segments.recover()
+            segment_bytes = self._limits.segment_bytes
+            writer = GroupWriter(self._files, self._segments, tail, segment_bytes, self._storage.random_bytes)
+        self._measure()
+        return writer
+
+    async def close(self) -> None:
+        """Write what waits, seal the end, and unlock the folder."""
+        if self._commit is not None and self._writer is not None:
+            await self._commit.close()
+            if self._writer.failure is None:
+                with suppress(SpoolError, BufferFullError):
+                    await self._run(self._seal)
+        if self._reader is not None:
+            with suppress(OSError):
+                await self._run(self._note_delivered)
+        await self._storage.close()
+
+    # --- what is known
+
+    @property
+    def owner(self) -> str:
+        """Whose positions these are."""
+        return f"spool-{self.spool_id.hex()}"
+
+    @property
+    def delivered_number(self) -> int:
+        """The number up to which records are in Kafka, as far as the folder knows; 0 without one."""
+        return 0 if self.delivered_position is None else self.delivered_position.number
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last record that is on the disk, 0 without one."""
+        return self._end() - 1
+
+    @property
+    def failure(self) -> SpoolError | None:
+        """Why nothing is accepted any more; None while all is well."""
+        return None if self._writer is None else self._writer.failure
+
+    def _end(self) -> int:
+        return 1 if self._writer is None else self._writer.tail.number
+
+    # --- writing
+
+    def add(self, pending: Pending) -> None:
+        """Write these records soon. Raises BufferFullError where there is no room, SpoolError after a failure."""
+        self._check_failure()
+        if self._turn.locked() or not self._has_room(len(pending.data)):
+            raise self._full(len(pending.data))
+        self._added(pending)
+
+    async def add_in_turn(self, pending: Pending, timeout: float) -> None:
+        """The same; waits for room, after those that wait already."""
+        self._check_failure()
+        if not self._turn.locked() and self._has_room(len(pending.data)):
+            self._added(pending)
+            return
+        try:
+            async with asyncio.timeout(timeout), self._turn:
+                while not self._has_room(len(pending.data)):
+                    await self._until_freed()
+                    self._check_failure()
+                self._added(pending)
+        except TimeoutError:
+            raise self._full(len(pending.data)) from None
+
+    async def drain(self) -> None:
+        """Return when everything that was added is on the disk."""
+        assert self._commit is not None
+        await self._commit.drain()
+
+    def _added(self, pending: Pending) -> None:
+        assert self._commit is not None
+        self._commit.add(pending)
+
+    def _has_room(self, size: int) -> bool:
+        assert self._commit is not None
+        pending = self._commit.pending_bytes
+        if pending and pending + size > self._limits.pending_bytes:
+            return False
+        return self.bytes + pending + size <= self._limits.max_bytes
+
+    def _full(self, size: int) -> BufferFullError:
+        limits = self._limits
+        if self.bytes + size > limits.max_bytes:
+            return BufferFullError(
+                f"The spool {self._storage.name} holds {self.bytes} bytes, and a record of {size} would exceed its "
+                f"max_bytes, {limits.max_bytes}.",
+                hint="Room comes back as records are delivered: is Kafka away? Or give it more max_bytes.",
+            )
+        return BufferFullError(
+            f"{limits.pending_bytes} bytes of records wait for the disk of the spool {self._storage.name}.",
+            hint="Wait for room with `await drain()`, or use `await send()`.",
+        )
+
+    async def _until_freed(self) -> None:
+        self._freed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_POLL_S):
+                await self._freed.wait()
+        if self._reader is None:
+            await self._run(self._measure)
+
+    def _check_failure(self) -> None:
+        if self.failure is not None:
+            raise self.failure.again()
+
+    def _note_durable(self, group: Group) -> None:
+        self.bytes += group.end - group.at
+        self._more.set()
+        self._freed.set()
+
+    def _seal(self) -> None:
+        assert self._writer is not None
+        self._writer.write((), 0)
+
+    # --- reading: a relay's source
+
+    async def read(self, after: bytes | None, limit: int) -> Sequence[tuple[ProducerRecord, bytes]]:
+        """The records behind this position. Raises MarkerError, SpoolError, OSError."""
+        reader = self._reader
+        assert reader is not None
+        self._more.clear()
+        return await self._run(lambda: reader.read(after, limit))
+
+    async def wait(self) -> None:
+        """Return when there may be more records than the last `read` has returned."""
+        if self._writer is not None:
+            await self._more.wait()
+        else:
+            await asyncio.sleep(_POLL_S)
+
+    async def delivered(self, position: bytes) -> None:
+        """Everything up to this position is in Kafka for good: remove the segments that have nothing else."""
+        self.delivered_position = Position.of(position)
+        head = self._segments.heads
+        if self._noted == 0 or (len(head) > 1 and head[1].base <= self.delivered_number + 1):
+            await self._run(self._trim)
+            self._freed.set()
+
+    def _trim(self) -> None:
+        # The note first: without the records before it nothing else says that they were delivered.
+        self._note_delivered()
+        self.bytes -= self._segments.trim(self.delivered_number)
+
+    # --- small files
+
+    def _note_delivered(self) -> None:
+        position = self.delivered_position
+        if position is not None and position.number > self._noted:
+            replace(self._files, _DELIVERED, position.to_bytes())
+            self._noted = position.number
+
+    def _read_delivered(self) -> None:
+        sizes = self._files.sizes()
+        if _DELIVERED in sizes:
+            try:
+                position = Position.of(self._files.read(_DELIVERED, 0, sizes[_DELIVERED]))
+            except MarkerError:
+                _logger.warning(
+                    "The file %r of the spool %s is damaged: how many records wait is not known before the marker is "
+                    "read.",
+                    _DELIVERED,
+                    self._storage.name,
+                )
+            else:
+                self.delivered_position, self._noted = position, position.number
+
+    def _measure(self) -> None:
+        sizes = self._files.sizes()
+        self.bytes = sum(size for name, size in sizes.items() if name.endswith(SUFFIX))
+
+    async def _run(self, function: Callable[[], _T]) -> _T:
+        return await self._storage.run(function)
+
+
+def _lock(storage: Storage, name: str, wanted: bool) -> None:
+    if wanted and not storage.files.lock(name):
+        raise SpoolError(
+            f"Another process has the spool {storage.name} open.",
+            hint="Give each process a folder of its own, or have one `aioprod spool drain` relay them all.",
+        )
+
+
+def _read_id(storage: Storage, *, may_create: bool) -> bytes:
+    """The id of the folder; a new one has none yet."""
+    files = storage.files
+    sizes = files.sizes()
+    if _ID not in sizes:
+        if any(name.endswith(SUFFIX) for name in sizes) or not may_create:
+            raise SpoolError(
+                f"The folder {storage.name} has no file {_ID!r}, which says which spool it is.",
+                hint="Was it copied in part? Give the folder of a spool, or an empty one to a producer.",
+            )
+        replace(files, _ID, f"{_ID_TEXT}{storage.random_bytes(16).hex()}\n".encode())
+    text = files.read(_ID, 0, 200).decode(errors="replace").strip()
+    if not text.startswith(_ID_TEXT):
+        raise SpoolError(
+            f"The file {_ID!r} of the folder {storage.name} is not that of a spool of this version: {shown(text)}."
+        )
+    try:
+        spool_id = bytes.fromhex(text.removeprefix(_ID_TEXT))
+    except ValueError:
+        spool_id = b""
+    if len(spool_id) != 16:
+        raise SpoolError(f"The file {_ID!r} of the folder {storage.name} is damaged: {shown(text)}.")
+    return spool_id

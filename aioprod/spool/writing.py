@@ -1,0 +1,185 @@
+"""Bringing records to the disk: all that wait are one group, which is written and synced by one call."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from aioprod._logger import Logger
+from aioprod.errors import AioprodError, BufferFullError, SpoolError
+from aioprod.spool.files import Files
+from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, Segment, file_name, group_header
+from aioprod.spool.reading import Position
+from aioprod.spool.segments import Segments, Tail, create_segment
+from aioprod.spool.storage import Storage
+
+__all__ = ["GroupCommit", "GroupWriter", "Pending", "Written"]
+
+_logger = Logger("aioprod.spool")
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What systems say of a disk that has no room."""
+
+
+class Written(Protocol):
+    """Hears what became of some records."""
+
+    def kept(self, first: Position) -> None:
+        """They are on the disk, and have numbers from this one on."""
+        ...
+
+    def failed(self, error: AioprodError) -> None:
+        """They are not on the disk, or that is not known: `error.may_be_stored` says it."""
+        ...
+
+
+class Pending(NamedTuple):
+    """Encoded records that have not been written."""
+
+    data: bytes
+    records: int
+    written: Written
+
+
+class GroupWriter:
+    """Writes groups to the end of the last segment."""
+
+    def __init__(
+        self, files: Files, segments: Segments, tail: Tail, segment_bytes: int, new_name: Callable[[int], bytes]
+    ) -> None:
+        self._files = files
+        self._segments = segments
+        self._segment_bytes = segment_bytes
+        self._new_name = new_name
+        self.tail = tail
+        self.failure: SpoolError | None = None
+        """Why nothing can be written until the spool is opened again."""
+
+    def write(self, parts: Sequence[bytes], count: int) -> Group:
+        """Write records, and return when they are on the disk. Blocks.
+
+        Raises BufferFullError where the disk has no room; the next call may be more lucky. Raises SpoolError where the
+        disk does not do what it should: what is on it is not known then, and every later call raises the same.
+        """
+        if self.failure is not None:
+            raise self.failure.again()
+        size = sum(map(len, parts))
+        try:
+            if self.tail.at > SEGMENT_BYTES and self.tail.at + GROUP_BYTES + size > self._segment_bytes:
+                self._roll()
+            group = Group(self.tail.at, self.tail.number, count, size, self._new_name(NAME_BYTES))
+            self._append(b"".join((group_header(group, self._segments.seed), *parts)))
+        except OSError as error:
+            if error.errno in _FULL:
+                raise BufferFullError(
+                    f"The disk of the spool has no room for {size} bytes more: {error.strerror}.",
+                    hint="Nothing that it holds is lost. Room comes back as records are delivered.",
+                ) from error
+            raise self._fail(f"could not write to {self.tail.name}", error) from error
+        try:
+            self._files.sync(self.tail.name)
+        except OSError as error:
+            raise self._fail(f"could not bring {self.tail.name} to the disk", error) from error
+        previous = group.name if count else self.tail.previous
+        self.tail = Tail(self.tail.name, group.end, group.next, previous)
+        return group
+
+    def _append(self, data: bytes) -> None:
+        try:
+            self._files.write(self.tail.name, self.tail.at, data)
+        except OSError:
+            self._files.truncate(self.tail.name, self.tail.at)
+            raise
+
+    def _roll(self) -> None:
+        """Begin a segment. All groups before it are on the disk."""
+        segment = create_segment(self._files, self._segments.spool_id, Segment(self.tail.number, self.tail.previous))
+        self._files.done(self.tail.name)
+        self._segments.heads.append(segment)
+        self.tail = self.tail._replace(name=file_name(segment.base), at=SEGMENT_BYTES)
+
+    def _fail(self, what: str, error: OSError) -> SpoolError:
+        """Fail for good: after an error the system may forget what it has not written, and say that all is well."""
+        self.failure = SpoolError(
+            f"The spool {what}: {error.strerror or error}.",
+            hint="What it has acknowledged is on the disk. Start the process again when the disk is well.",
+        )
+        self.failure.may_be_stored = True
+        _logger.error("%s Nothing is accepted until the spool is opened again.", self.failure)
+        return self.failure.again()
+
+
+class GroupCommit:
+    """Collects records while a group is on its way to the disk, and makes them the next one."""
+
+    def __init__(self, writer: GroupWriter, storage: Storage, on_durable: Callable[[Group], None]) -> None:
+        self._writer = writer
+        self._storage = storage
+        self._on_durable = on_durable
+        self._pending: list[Pending] = []
+        self.pending_bytes = 0
+        """The bytes that have not been written, or not been synced."""
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._task = asyncio.create_task(self._write_all(), name="aioprod spool writes")
+
+    def add(self, pending: Pending) -> None:
+        """Write these records with the next group."""
+        self._pending.append(pending)
+        self.pending_bytes += len(pending.data)
+        if len(self._pending) == 1:
+            self._idle.clear()
+            self._wake.set()
+
+    async def drain(self) -> None:
+        """Return when nothing waits to be written."""
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        """Write what waits, and end."""
+        await self.drain()
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _write_all(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._pending:
+                await self._write(self._taken())
+            self._idle.set()
+
+    def _taken(self) -> list[Pending]:
+        """What the next group has: all, but for what would make it very large."""
+        size = 0
+        for index, pending in enumerate(self._pending):
+            size += len(pending.data)
+            if size > _GROUP_MAX and index:
+                taken, self._pending = self._pending[:index], self._pending[index:]
+                return taken
+        taken, self._pending = self._pending, []
+        return taken
+
+    async def _write(self, taken: list[Pending]) -> None:
+        parts = [pending.data for pending in taken]
+        count = sum(pending.records for pending in taken)
+        try:
+            group = await self._storage.run(lambda: self._writer.write(parts, count))
+        except AioprodError as error:
+            for pending in taken:
+                self.pending_bytes -= len(pending.data)
+                pending.written.failed(error)
+            return
+        self._on_durable(group)
+        number = group.base
+        for pending in taken:
+            self.pending_bytes -= len(pending.data)
+            pending.written.kept(Position(number, group.name))
+            number += pending.records
+
+
+_GROUP_MAX: Final = 4 << 20
+"""The bytes of a group at most, unless one call has more."""
