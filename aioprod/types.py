@@ -229,6 +229,8 @@ class DeliveryReport:
     rejected: int = 0
     undelivered: tuple[DeliveryError, ...] = ()
     """The errors of the records that were failed by close."""
+    kept: int = 0
+    """The records that a `SpooledProducer` has on disk: they leave with the next start. 0 for a `Producer`."""
 
 
 class Buffered(NamedTuple):

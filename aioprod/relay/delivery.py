@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
 from aioprod.cluster import Cluster
-from aioprod.errors import AioprodError, MarkerError, RequestTimedOutError
+from aioprod.errors import AioprodError, AuthorizationError, InvalidTopicError, MarkerError, RequestTimedOutError
 from aioprod.producer import Producer
 from aioprod.relay.marker import Marker
 from aioprod.relay.markers import Markers
+from aioprod.relay.outcomes import Outcomes
 from aioprod.relay.runs import Rows, Run
-from aioprod.relay.sending import Parts, parts_of, send_all
-from aioprod.types import ProducerRecord, TopicPartition
+from aioprod.relay.sending import Parts, parts_of, send_all, send_each
+from aioprod.types import ProducerRecord, RecordMetadata, TopicPartition
 
 __all__ = ["POSITION_HEADER", "SOURCE_HEADER", "AtLeastOnce", "Delivery", "ExactlyOnce"]
 
@@ -26,6 +28,9 @@ POSITION_HEADER: Final = "aioprod-position"
 _ABORT_S: Final = 2.0
 
 
+Sent: TypeAlias = Callable[[Sequence[RecordMetadata]], None]
+
+
 class Delivery(Protocol):
     """Delivers the runs of one source through one producer, which has started."""
 
@@ -33,12 +38,15 @@ class Delivery(Protocol):
         """Stop earlier relays of this source where that can be; the position of the last record that is in Kafka."""
         ...
 
-    def prepare(self, rows: Rows) -> Parts:
-        """What is sent for these records; called while those before are on their way."""
+    def prepare(self, rows: Rows) -> Parts | None:
+        """What is sent for these records; called while those before are on their way. None: each is sent alone."""
         ...
 
-    async def deliver(self, run: Run) -> None:
-        """Write a run; it is in Kafka for good when this returns."""
+    async def deliver(self, run: Run, sent: Sent) -> None:
+        """Write a run; it is in Kafka for good when this returns.
+
+        `sent` is called with the places of records that were sent alone, before they are committed.
+        """
         ...
 
     async def renew(self) -> None:
@@ -49,9 +57,12 @@ class Delivery(Protocol):
 class ExactlyOnce:
     """Writes each run in a transaction, with the marker."""
 
-    def __init__(self, producer: Producer, markers: Markers, marker_topic: str | None, claim: str) -> None:
+    def __init__(
+        self, producer: Producer, markers: Markers, marker_topic: str | None, claim: str, outcomes: Outcomes
+    ) -> None:
         self._producer = producer
         self._markers = markers
+        self._outcomes = outcomes
         self._topic_ids: set[UUID | None] = set()
         """Those that the marker's topic has had: with the second one its marker is gone."""
         self._place = None if marker_topic is None else TopicPartition(marker_topic, 0)
@@ -71,11 +82,11 @@ class ExactlyOnce:
             await self.renew()
         return self._marker.position
 
-    def prepare(self, rows: Rows) -> Parts:
+    def prepare(self, rows: Rows) -> Parts | None:
         """The records as they are."""
-        return parts_of([record for record, _ in rows])
+        return None if self._outcomes.wants(rows) else parts_of(_records(rows))
 
-    async def deliver(self, run: Run) -> None:
+    async def deliver(self, run: Run, sent: Sent) -> None:
         """Commit the records and the marker together. Raises MarkerError where its topic was created again."""
         place = self._place
         if place is None:
@@ -83,20 +94,22 @@ class ExactlyOnce:
             if await self._markers.find(place) is not None:
                 raise RequestTimedOutError(f"The marker in {place.topic}-0 was being committed when it was looked for.")
         number = self._marker.number + len(run.rows)
-        await self._commit(place, self._marker._replace(number=number, position=run.position), run)
+        await self._commit(place, self._marker._replace(number=number, position=run.position), run, sent)
 
     async def renew(self) -> None:
         """Commit the marker again: brokers delete offsets of groups that have not been used for a week."""
         if self._place is not None:
             await self._commit(self._place, self._marker)
 
-    async def _commit(self, place: TopicPartition, marker: Marker, run: Run | None = None) -> None:
+    async def _commit(
+        self, place: TopicPartition, marker: Marker, run: Run | None = None, sent: Sent | None = None
+    ) -> None:
         offset = marker.to_offset()
-        await self._producer.partitions_for(place.topic)
+        await self._check_place(place)
         await self._producer.begin_transaction()
         try:
-            if run is not None:
-                await send_all(self._producer, run.parts)
+            if run is not None and sent is not None:
+                await _send(self._producer, run, sent, _records)
             self._check_topic(place.topic)
             await self._producer.send_offsets_to_transaction({place: offset}, self._markers.group)
             await self._producer.commit_transaction()
@@ -110,6 +123,19 @@ class ExactlyOnce:
         with suppress(AioprodError, TimeoutError):
             async with asyncio.timeout(_ABORT_S):
                 await self._producer.abort_transaction()
+
+    async def _check_place(self, place: TopicPartition) -> None:
+        """See that the marker's topic can be used; what is wrong with it is not the fault of records."""
+        try:
+            await self._producer.partitions_for(place.topic)
+        except (InvalidTopicError, AuthorizationError) as error:
+            if self._marker.number == 0:
+                raise
+            raise MarkerError(
+                f"The topic {place.topic!r}, which has the marker of {self._markers.owner!r}, can't be used: "
+                f"{error.message}",
+                hint="Look whether it was deleted, or which right is missing.",
+            ) from error
 
     def _check_topic(self, topic: str) -> None:
         if len(self._topic_ids) > 1:
@@ -127,25 +153,40 @@ class ExactlyOnce:
 class AtLeastOnce:
     """Writes each record with its source and position in headers: readers drop what they have had."""
 
-    def __init__(self, producer: Producer, owner: str) -> None:
+    def __init__(self, producer: Producer, owner: str, outcomes: Outcomes) -> None:
         self._producer = producer
         self._owner = owner.encode()
+        self._outcomes = outcomes
 
     async def begin(self) -> bytes | None:
         """Nothing says what is in Kafka: the source's first record comes first, again."""
         return None
 
-    def prepare(self, rows: Rows) -> Parts:
+    def prepare(self, rows: Rows) -> Parts | None:
         """The records with two headers more."""
-        return parts_of([self._with_headers(record, position) for record, position in rows])
+        return None if self._outcomes.wants(rows) else parts_of(self._records(rows))
 
-    async def deliver(self, run: Run) -> None:
+    async def deliver(self, run: Run, sent: Sent) -> None:
         """Write the records and wait for their acknowledgements."""
-        await send_all(self._producer, run.parts)
+        await _send(self._producer, run, sent, self._records)
 
     async def renew(self) -> None:
         """There is nothing to keep."""
 
+    def _records(self, rows: Rows) -> list[ProducerRecord]:
+        return [self._with_headers(record, position) for record, position in rows]
+
     def _with_headers(self, record: ProducerRecord, position: bytes) -> ProducerRecord:
         headers = [*(record.headers or ()), (SOURCE_HEADER, self._owner), (POSITION_HEADER, position)]
         return replace(record, headers=headers)
+
+
+def _records(rows: Rows) -> list[ProducerRecord]:
+    return [record for record, _ in rows]
+
+
+async def _send(producer: Producer, run: Run, sent: Sent, records_of: Callable[[Rows], list[ProducerRecord]]) -> None:
+    if run.parts is not None:
+        await send_all(producer, run.parts)
+    else:
+        sent(await send_each(producer, records_of(run.rows)))

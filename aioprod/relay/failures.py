@@ -14,11 +14,12 @@ from aioprod.errors import (
     InvalidRecordError,
     MarkerError,
     ProducerFencedError,
+    SpoolError,
     UnsupportedVersionError,
     UsageError,
 )
 
-__all__ = ["ReplacedError", "ends", "is_fenced"]
+__all__ = ["ReplacedError", "ends", "is_fenced", "is_poison"]
 
 
 class ReplacedError(ProducerFencedError):
@@ -29,9 +30,9 @@ _ENDING: Final = (
     AuthenticationError,
     AuthorizationError,
     ConfigError,
-    InvalidRecordError,
     MarkerError,
     ReplacedError,
+    SpoolError,
     UnsupportedVersionError,
     UsageError,
 )
@@ -53,8 +54,17 @@ def is_fenced(error: BaseException) -> bool:
     return isinstance(error, ProducerFencedError) or isinstance(error.__cause__, ProducerFencedError)
 
 
-def ends(error: AioprodError | OSError) -> bool:
-    """Whether no repetition mends it: a person has to change a setting, a right or a record."""
+def is_poison(error: BaseException | None) -> bool:
+    """Whether it is a record that brokers will not take: too large, invalid, of a topic that is gone or forbidden."""
+    if error is None:
+        return False
+    if isinstance(error, AuthorizationError):
+        return error.resource_type == "topic"
     if isinstance(error, DeliveryError) and error.code in _POISONED:
         return True
-    return isinstance(error, _ENDING) or isinstance(error.__cause__, _ENDING)
+    return isinstance(error, InvalidRecordError) or is_poison(error.__cause__)
+
+
+def ends(error: AioprodError | OSError) -> bool:
+    """Whether no repetition mends it: a person has to change a setting, a right or a record."""
+    return is_poison(error) or isinstance(error, _ENDING) or isinstance(error.__cause__, _ENDING)

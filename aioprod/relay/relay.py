@@ -1,27 +1,17 @@
-"""`Relay`: brings the records of a source to Kafka, each once and in order."""
+"""`Relay` is the class that users import: the arguments that it takes. `RelayLoop` does the work."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Mapping
-from random import Random
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from aioprod._logger import Logger
-from aioprod._short_reprs import shown
 from aioprod.config import ProducerConfig
-from aioprod.errors import AioprodError, ConfigError, UsageError
+from aioprod.errors import ConfigError
 from aioprod.metrics.families import Family
-from aioprod.net.protocol.backoff import Backoff
 from aioprod.producer import Producer
-from aioprod.relay.delivery import AtLeastOnce, Delivery, ExactlyOnce
-from aioprod.relay.failures import ReplacedError, ends, is_fenced
 from aioprod.relay.health import Lag, RelayHealth
-from aioprod.relay.markers import Markers
-from aioprod.relay.meters import RelayMetrics
-from aioprod.relay.runs import Run, RunReader
+from aioprod.relay.loop import RelayLoop, RelaySettings
 from aioprod.relay.source import Source
 
 if TYPE_CHECKING:
@@ -30,15 +20,6 @@ if TYPE_CHECKING:
     from aioprod.options import PartitionerOption, RelayOptions
 
 __all__ = ["Relay"]
-
-_logger = Logger("aioprod.relay")
-
-_RENEWED_EVERY_S: Final = 86_400.0
-"""How often the marker is committed without records: brokers delete offsets that are a week old."""
-_BACKOFF: Final = Backoff(0.1, 10.0)
-"""The pauses after failures."""
-_FENCED_PAUSE_S: Final = 1.0
-"""The pause of a relay that was fenced, at least: a successor writes its name into the marker meanwhile."""
 
 
 class Relay:
@@ -73,73 +54,51 @@ class Relay:
             raise ConfigError(f"delivery is {delivery!r}: it must be 'exactly-once' or 'at-least-once'.")
         if not isinstance(transactional_id, str) or not transactional_id:
             raise ConfigError("transactional_id must be a name that no other running relay or producer has.")
-        self._source = source
-        self._id = transactional_id
-        self._marker_topic = marker_topic
-        self._options: dict[str, Any] = {
+        options_of_producer: dict[str, Any] = {
             "bootstrap_servers": bootstrap_servers,
             "config": config,
             "partitioner": partitioner,
             **options,
             "transactional_id": transactional_id if delivery == "exactly-once" else None,
         }
-        self._is_exactly_once = delivery == "exactly-once"
-        self._producer = self._new_producer()
-        """The present one, or the one that has failed last; the first only checks the options."""
-        self._claim = uuid4().hex[:16]
-        """The name by which markers show that this relay wrote them."""
-        self._may_be_replaced = False
-        """Whether brokers have said that another producer has the transactional id."""
-        self._position: bytes | None = None
-        self._state = "new"
-        self._error: BaseException | None = None
-        self._failures = 0
-        self._unsent: list[Run] = []
-        """The runs that were read and are not in Kafka yet: two at most."""
-        self._metrics = RelayMetrics(self.lag)
-        self._runs = RunReader(source, time.monotonic)
-        self._random = Random()  # noqa: S311  # for jitter
+        settings = RelaySettings(transactional_id, delivery == "exactly-once", marker_topic)
+        self._loop = RelayLoop(source, lambda: Producer(**options_of_producer), settings)
 
     # --- what is known
 
     @property
     def position(self) -> bytes | None:
         """That of the last record that is in Kafka for good; None before it is known, and before the first one."""
-        return self._position
+        return self._loop.position
 
     @property
     def client_id(self) -> str:
         """The name of its producer at the brokers: `client.id`, or that of all that have none."""
-        return self._producer.client_id
+        return self._loop.producer.client_id
 
     @property
     def event_loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that the relay lives in; None before it is started."""
-        return self._producer.event_loop
+        return self._loop.producer.event_loop
 
     def lag(self) -> Lag:
         """What was read from the source and is not in Kafka yet."""
-        unsent = self._unsent
-        if not unsent:
-            return Lag(0, 0.0)
-        return Lag(sum(len(run.rows) for run in unsent), time.monotonic() - unsent[0].read_at)
+        return self._loop.lag()
 
     def health(self) -> RelayHealth:
         """The health of the relay now, without a request."""
-        return RelayHealth(self._state, self.lag(), self._error, self._failures)
+        return self._loop.health()
 
     def metrics(self) -> dict[str, float]:
         """The present value of every metric of the relay, and of its present producer, by name."""
-        return self._metrics.snapshot() | self._producer.metrics()
+        return self._loop.metrics.snapshot() | self._loop.producer.metrics()
 
     def metric_families(self) -> list[Family]:
         """The same for monitoring systems; every name once."""
-        return self._metrics.families() + self._producer.metric_families()
+        return self._loop.metrics.families() + self._loop.producer.metric_families()
 
     def __repr__(self) -> str:
-        return f"<Relay {self._id!r} of {shown(self._source.owner)}: {self._state}>"
-
-    # --- running
+        return repr(self._loop)
 
     async def run(self) -> NoReturn:
         """Bring records to Kafka until cancelled. After a failure that may pass it logs a warning, and starts again.
@@ -148,110 +107,4 @@ class Relay:
         together; ConfigError, AuthorizationError, InvalidRecordError, DeliveryError and the like for what no repetition
         mends, such as a record that is too large: nothing is skipped. What else the source raises is raised, too.
         """
-        if self._state not in ("new", "ended"):
-            raise UsageError("This relay runs already.")
-        self._state = "starting"
-        try:
-            while True:
-                try:
-                    await self._run_once()
-                except (AioprodError, OSError) as error:
-                    await self._pause_after(error)
-        except BaseException as error:
-            self._error = None if isinstance(error, asyncio.CancelledError) else error
-            self._state = "ended"
-            raise
-
-    async def _run_once(self) -> NoReturn:
-        """Deliver runs until something fails."""
-        self._producer = producer = self._new_producer()
-        markers = Markers(producer.config, self._id, self._source.owner)
-        if self._may_be_replaced:
-            await self._check_replaced(markers)
-        try:
-            await producer.start()
-            delivery = self._delivery(producer, markers)
-            self._position = await delivery.begin()
-            await self._source.read(self._position, 1)
-            if self._position is not None:  # Its last records may be those of a relay that died before it said so.
-                await self._source.delivered(self._position)
-            _logger.info("%r continues behind position %s", self, shown(self._position))
-            await self._deliver_runs(delivery)
-        finally:
-            # What is not committed will be read again: nothing has to be waited for.
-            await producer.close(timeout=0)
-
-    async def _deliver_runs(self, delivery: Delivery) -> NoReturn:
-        reading = self._read_after(self._position, delivery)
-        try:
-            while True:
-                run = await self._next_run(reading, delivery)
-                reading = self._read_after(run.position, delivery)
-                await self._deliver(delivery, run)
-        finally:
-            reading.cancel()
-            await asyncio.wait([reading])
-            self._unsent.clear()
-
-    def _read_after(self, position: bytes | None, delivery: Delivery) -> asyncio.Task[None]:
-        """Read the next run, while the one before is on its way."""
-
-        async def read() -> None:
-            self._unsent.append(await self._runs.next(position, delivery.prepare))
-
-        return asyncio.create_task(read(), name="aioprod relay reads")
-
-    async def _next_run(self, reading: asyncio.Task[None], delivery: Delivery) -> Run:
-        self._state = "running"
-        while not (await asyncio.wait([reading], timeout=_RENEWED_EVERY_S))[0]:
-            await delivery.renew()
-        await reading
-        return self._unsent[0]
-
-    async def _deliver(self, delivery: Delivery, run: Run) -> None:
-        start = time.monotonic()
-        await delivery.deliver(run)
-        self._metrics.delivered(len(run.rows), time.monotonic() - start)
-        self._position = run.position
-        self._unsent.remove(run)
-        self._failures, self._error = 0, None
-        await self._source.delivered(run.position)
-
-    # --- failures
-
-    async def _pause_after(self, error: AioprodError | OSError) -> None:
-        """Wait before the next try; raises the error if that would be of no use."""
-        self._may_be_replaced |= is_fenced(error)
-        if ends(error):
-            raise error
-        self._state, self._error = "waiting", error
-        pause_s = _BACKOFF.delay_s(self._failures, self._random)
-        self._failures += 1
-        self._metrics.failures.add()
-        self._runs.begin_small()
-        if self._may_be_replaced:
-            pause_s = max(pause_s, _FENCED_PAUSE_S)
-        _logger.warning("%r starts again in %.1f s: %s", self, pause_s, error)
-        await asyncio.sleep(pause_s)
-
-    async def _check_replaced(self, markers: Markers) -> None:
-        """Raise ReplacedError if another relay has become this one's successor, which must not be fenced.
-
-        Brokers answer the same after a transaction that took too long. The marker shows which relay wrote it.
-        """
-        if await markers.last_claim() not in ("", self._claim):
-            raise ReplacedError(
-                f"Another relay with the transactional.id {self._id!r} has taken over, and this one stops.",
-                hint="Run one for each source.",
-            )
-        self._may_be_replaced = False
-
-    # --- parts
-
-    def _new_producer(self) -> Producer:
-        return Producer(**self._options)
-
-    def _delivery(self, producer: Producer, markers: Markers) -> Delivery:
-        if not self._is_exactly_once:
-            return AtLeastOnce(producer, self._source.owner)
-        return ExactlyOnce(producer, markers, self._marker_topic, self._claim)
+        await self._loop.run()

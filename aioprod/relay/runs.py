@@ -11,7 +11,7 @@ from aioprod.relay.sending import Parts
 from aioprod.relay.source import Source
 from aioprod.types import ProducerRecord
 
-__all__ = ["Rows", "Run", "RunReader"]
+__all__ = ["Row", "Rows", "Run", "RunReader"]
 
 _FIRST: Final = 500
 """The limit of the first run."""
@@ -23,7 +23,9 @@ _MEASURED: Final = 500
 """The bytes of about so many records of a run are added up, as that of all would take time."""
 
 
-Rows: TypeAlias = Sequence[tuple[ProducerRecord, bytes]]
+Row: TypeAlias = tuple[ProducerRecord, bytes]
+"""A record of a source and its position."""
+Rows: TypeAlias = Sequence[Row]
 """Records of a source and their positions, in order."""
 
 
@@ -31,8 +33,8 @@ class Run(NamedTuple):
     """Some records of a source, at least one."""
 
     rows: Rows
-    parts: Parts
-    """What is sent for them."""
+    parts: Parts | None
+    """What is sent for them; None where each is sent alone, as something waits for its place."""
     read_at: float
     """When they were read, in monotonic seconds."""
 
@@ -50,7 +52,7 @@ class RunReader:
         self._clock = clock
         self._limit = _FIRST
 
-    async def next(self, after: bytes | None, prepare: Callable[[Rows], Parts]) -> Run:
+    async def next(self, after: bytes | None, prepare: Callable[[Rows], Parts | None]) -> Run:
         """The records after this position, prepared to be sent; waits until there are some."""
         while not (rows := await self._source.read(after, self._limit)):
             await self._source.wait()
@@ -66,6 +68,10 @@ class RunReader:
     def begin_small(self) -> None:
         """A run has failed, perhaps as it was too large for the time of a transaction: grow again."""
         self._limit = _FIRST
+
+    def narrow(self, limit: int) -> None:
+        """Let the next run have so many records at most."""
+        self._limit = limit
 
     def _adjust(self, rows: Rows) -> None:
         if len(rows) == self._limit:

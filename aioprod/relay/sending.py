@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
+from aioprod.errors import BufferFullError
 from aioprod.producer import Producer
-from aioprod.types import ProducerRecord
+from aioprod.types import ProducerRecord, RecordMetadata
 
-__all__ = ["Part", "Parts", "parts_of", "send_all"]
+__all__ = ["Part", "Parts", "parts_of", "send_all", "send_each"]
 
 
 class Part(NamedTuple):
@@ -53,6 +54,21 @@ async def send_all(producer: Producer, parts: Parts) -> None:
     for outcome in outcomes:
         if outcome is not None:
             raise outcome
+
+
+async def send_each(producer: Producer, records: Sequence[ProducerRecord]) -> list[RecordMetadata]:
+    """Send records one by one, and return where they are; raises the error of the first that failed."""
+    futures = []
+    for record in records:
+        while True:
+            try:
+                futures.append(producer.submit(record))
+            except BufferFullError:
+                await producer.drain()
+            else:
+                break
+    await producer.flush()
+    return [await future for future in futures]
 
 
 async def _send(producer: Producer, in_turn: Sequence[Part]) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from aioprod.errors import SpoolError
+from aioprod.spool.health import SpoolHealth
+from aioprod.spool.kept import Kept, KeptMany
+from aioprod.spool.producer import SpooledProducer
 from aioprod.spool.spool import Spool
 
-__all__ = ["Spool", "SpoolError"]
+__all__ = ["Kept", "KeptMany", "Spool", "SpoolError", "SpoolHealth", "SpooledProducer"]

@@ -18,7 +18,6 @@ from aioprod.spool.layout import seed_of
 from aioprod.spool.reading import Position
 from aioprod.spool.storage import Storage
 from aioprod.spool.store import Limits, Store
-from aioprod.spool.writing import Pending
 from aioprod.types import ProducerRecord
 
 __all__ = ["MAX_BYTES", "Spool", "Waiter", "encoded", "limits_of"]
@@ -102,7 +101,7 @@ class Spool:
         seed, now_ms = seed_of(store.spool_id), time.time_ns() // 1_000_000
         data = b"".join([encoded(self._preparation.prepare(record), now_ms, seed) for record in given])
         waiter = Waiter()
-        store.add(Pending(data, len(given), waiter))
+        store.add(data, len(given), waiter)
         first = await waiter.future
         return first._replace(number=first.number + len(given) - 1).to_bytes()
 

@@ -10,13 +10,13 @@ from typing import Final, TypeVar
 
 from aioprod._logger import Logger
 from aioprod._short_reprs import shown
-from aioprod.errors import BufferFullError, MarkerError, SpoolError
+from aioprod.errors import AioprodError, BufferFullError, MarkerError, SpoolError
 from aioprod.spool.files import replace
 from aioprod.spool.layout import SUFFIX, Group
 from aioprod.spool.reading import Position, SpoolReader
 from aioprod.spool.segments import Segments
 from aioprod.spool.storage import Storage, unusable
-from aioprod.spool.writing import GroupCommit, GroupWriter, Pending
+from aioprod.spool.writing import Forming, GroupCommit, GroupWriter, Written
 from aioprod.types import ProducerRecord
 
 __all__ = ["Limits", "Store"]
@@ -64,12 +64,21 @@ class Store:
         """Up to here records are in Kafka, as far as the folder knows."""
         self._noted = 0
         """The number that the folder's note has."""
+        self._on_durable: Callable[[Group], None] | None = None
         self._more = asyncio.Event()
         self._freed = asyncio.Event()
         self._turn = asyncio.Lock()
 
     @staticmethod
-    async def open(storage: Storage, limits: Limits, *, writes: bool = True, reads: bool = True) -> Store:
+    async def open(
+        storage: Storage,
+        limits: Limits,
+        *,
+        writes: bool = True,
+        reads: bool = True,
+        on_durable: Callable[[Group], None] | None = None,
+        on_failed: Callable[[Forming, AioprodError], None] | None = None,
+    ) -> Store:
         """Lock the folder, and find the end of its records.
 
         Raises SpoolError for a folder that another process has, that can't be written, or that is damaged; UsageError.
@@ -92,7 +101,8 @@ class Store:
             raise
         if writer is not None:
             store._writer = writer
-            store._commit = GroupCommit(writer, storage, store._note_durable)
+            store._commit = GroupCommit(writer, storage, store._note_durable, on_failed or _ignore)
+            store._on_durable = on_durable
         if reads:
             end = None if writer is None else store._end
             store._reader = SpoolReader(storage.files, store._segments, end, lambda: store.delivered_number)
@@ -115,10 +125,10 @@ class Store:
             await self._commit.close()
             if self._writer.failure is None:
                 with suppress(SpoolError, BufferFullError):
-                    await self._run(self._seal)
+                    await self.run(self._seal)
         if self._reader is not None:
             with suppress(OSError):
-                await self._run(self._note_delivered)
+                await self.run(self._note_delivered)
         await self._storage.close()
 
     # --- what is known
@@ -148,39 +158,42 @@ class Store:
 
     # --- writing
 
-    def add(self, pending: Pending) -> None:
-        """Write these records soon. Raises BufferFullError where there is no room, SpoolError after a failure."""
-        self._check_failure()
-        if self._turn.locked() or not self._has_room(len(pending.data)):
-            raise self._full(len(pending.data))
-        self._added(pending)
+    def add(self, data: bytes, records: int, waiter: Written | None) -> None:
+        """Write these encoded records soon. Raises BufferFullError where there is no room, SpoolError after a failure.
 
-    async def add_in_turn(self, pending: Pending, timeout: float) -> None:
+        What `waiter` gets is said once; without one `on_failed` has the records that could not be kept.
+        """
+        if self._turn.locked() or not self._has_room(len(data)):
+            raise self._full(len(data))
+        self._added(data, records, waiter)
+
+    async def add_in_turn(self, data: bytes, records: int, waiter: Written | None, timeout: float) -> None:
         """The same; waits for room, after those that wait already."""
-        self._check_failure()
-        if not self._turn.locked() and self._has_room(len(pending.data)):
-            self._added(pending)
+        if not self._turn.locked() and self._has_room(len(data)):
+            self._added(data, records, waiter)
             return
         try:
             async with asyncio.timeout(timeout), self._turn:
-                while not self._has_room(len(pending.data)):
+                while not self._has_room(len(data)):
                     await self._until_freed()
-                    self._check_failure()
-                self._added(pending)
+                self._added(data, records, waiter)
         except TimeoutError:
-            raise self._full(len(pending.data)) from None
+            raise self._full(len(data)) from None
 
     async def drain(self) -> None:
         """Return when everything that was added is on the disk."""
         assert self._commit is not None
         await self._commit.drain()
 
-    def _added(self, pending: Pending) -> None:
+    def _added(self, data: bytes, records: int, waiter: Written | None) -> None:
         assert self._commit is not None
-        self._commit.add(pending)
+        self._commit.add(data, records, waiter)
 
     def _has_room(self, size: int) -> bool:
+        """Whether there is room; raises SpoolError after a failure."""
         assert self._commit is not None
+        if self.failure is not None:
+            raise self.failure.again()
         pending = self._commit.pending_bytes
         if pending and pending + size > self._limits.pending_bytes:
             return False
@@ -205,16 +218,14 @@ class Store:
             async with asyncio.timeout(_POLL_S):
                 await self._freed.wait()
         if self._reader is None:
-            await self._run(self._measure)
-
-    def _check_failure(self) -> None:
-        if self.failure is not None:
-            raise self.failure.again()
+            await self.run(self._measure)
 
     def _note_durable(self, group: Group) -> None:
         self.bytes += group.end - group.at
         self._more.set()
         self._freed.set()
+        if self._on_durable is not None:
+            self._on_durable(group)
 
     def _seal(self) -> None:
         assert self._writer is not None
@@ -227,7 +238,7 @@ class Store:
         reader = self._reader
         assert reader is not None
         self._more.clear()
-        return await self._run(lambda: reader.read(after, limit))
+        return await self.run(lambda: reader.read(after, limit))
 
     async def wait(self) -> None:
         """Return when there may be more records than the last `read` has returned."""
@@ -241,7 +252,7 @@ class Store:
         self.delivered_position = Position.of(position)
         head = self._segments.heads
         if self._noted == 0 or (len(head) > 1 and head[1].base <= self.delivered_number + 1):
-            await self._run(self._trim)
+            await self.run(self._trim)
             self._freed.set()
 
     def _trim(self) -> None:
@@ -276,8 +287,13 @@ class Store:
         sizes = self._files.sizes()
         self.bytes = sum(size for name, size in sizes.items() if name.endswith(SUFFIX))
 
-    async def _run(self, function: Callable[[], _T]) -> _T:
+    async def run(self, function: Callable[[], _T]) -> _T:
+        """Call a function that uses the files, in a thread."""
         return await self._storage.run(function)
+
+
+def _ignore(forming: Forming, error: AioprodError) -> None:
+    """All records have waiters."""
 
 
 def _lock(storage: Storage, name: str, wanted: bool) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from aioprod._logger import Logger
 from aioprod.errors import AioprodError, BufferFullError, SpoolError
@@ -15,7 +16,7 @@ from aioprod.spool.reading import Position
 from aioprod.spool.segments import Segments, Tail, create_segment
 from aioprod.spool.storage import Storage
 
-__all__ = ["GroupCommit", "GroupWriter", "Pending", "Written"]
+__all__ = ["Forming", "GroupCommit", "GroupWriter", "Written"]
 
 _logger = Logger("aioprod.spool")
 
@@ -35,12 +36,18 @@ class Written(Protocol):
         ...
 
 
-class Pending(NamedTuple):
-    """Encoded records that have not been written."""
+class Forming:
+    """Records that will be one group."""
 
-    data: bytes
-    records: int
-    written: Written
+    __slots__ = ("parts", "records", "size", "waiters")
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        """Encoded records, one or several in each part."""
+        self.records = 0
+        self.size = 0
+        self.waiters: list[tuple[int, int, Written]] = []
+        """Each with the index of the first record that it waits for, and how many these are."""
 
 
 class GroupWriter:
@@ -112,13 +119,23 @@ class GroupWriter:
 
 
 class GroupCommit:
-    """Collects records while a group is on its way to the disk, and makes them the next one."""
+    """Collects records while a group is on its way to the disk, and makes them the next one.
 
-    def __init__(self, writer: GroupWriter, storage: Storage, on_durable: Callable[[Group], None]) -> None:
+    `on_durable` is called for each group on the disk, before its waiters; `on_failed` for each that is not, after them.
+    """
+
+    def __init__(
+        self,
+        writer: GroupWriter,
+        storage: Storage,
+        on_durable: Callable[[Group], None],
+        on_failed: Callable[[Forming, AioprodError], None],
+    ) -> None:
         self._writer = writer
         self._storage = storage
         self._on_durable = on_durable
-        self._pending: list[Pending] = []
+        self._on_failed = on_failed
+        self._forming: deque[Forming] = deque()
         self.pending_bytes = 0
         """The bytes that have not been written, or not been synced."""
         self._wake = asyncio.Event()
@@ -126,13 +143,21 @@ class GroupCommit:
         self._idle.set()
         self._task = asyncio.create_task(self._write_all(), name="aioprod spool writes")
 
-    def add(self, pending: Pending) -> None:
-        """Write these records with the next group."""
-        self._pending.append(pending)
-        self.pending_bytes += len(pending.data)
-        if len(self._pending) == 1:
-            self._idle.clear()
-            self._wake.set()
+    def add(self, data: bytes, records: int, waiter: Written | None) -> None:
+        """Write these encoded records with the next group."""
+        forming = self._forming
+        if not forming or forming[-1].size > _GROUP_MAX:
+            if not forming:
+                self._idle.clear()
+                self._wake.set()
+            forming.append(Forming())
+        group = forming[-1]
+        if waiter is not None:
+            group.waiters.append((group.records, records, waiter))
+        group.parts.append(data)
+        group.records += records
+        group.size += len(data)
+        self.pending_bytes += len(data)
 
     async def drain(self) -> None:
         """Return when nothing waits to be written."""
@@ -148,38 +173,24 @@ class GroupCommit:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._pending:
-                await self._write(self._taken())
+            while self._forming:
+                await self._write(self._forming.popleft())
             self._idle.set()
 
-    def _taken(self) -> list[Pending]:
-        """What the next group has: all, but for what would make it very large."""
-        size = 0
-        for index, pending in enumerate(self._pending):
-            size += len(pending.data)
-            if size > _GROUP_MAX and index:
-                taken, self._pending = self._pending[:index], self._pending[index:]
-                return taken
-        taken, self._pending = self._pending, []
-        return taken
-
-    async def _write(self, taken: list[Pending]) -> None:
-        parts = [pending.data for pending in taken]
-        count = sum(pending.records for pending in taken)
+    async def _write(self, forming: Forming) -> None:
         try:
-            group = await self._storage.run(lambda: self._writer.write(parts, count))
+            group = await self._storage.run(lambda: self._writer.write(forming.parts, forming.records))
         except AioprodError as error:
-            for pending in taken:
-                self.pending_bytes -= len(pending.data)
-                pending.written.failed(error)
+            self.pending_bytes -= forming.size
+            for _, _, waiter in forming.waiters:
+                waiter.failed(error)
+            self._on_failed(forming, error)
             return
+        self.pending_bytes -= forming.size
         self._on_durable(group)
-        number = group.base
-        for pending in taken:
-            self.pending_bytes -= len(pending.data)
-            pending.written.kept(Position(number, group.name))
-            number += pending.records
+        for index, _, waiter in forming.waiters:
+            waiter.kept(Position(group.base + index, group.name))
 
 
 _GROUP_MAX: Final = 4 << 20
-"""The bytes of a group at most, unless one call has more."""
+"""The bytes with which a group is full."""

@@ -22,7 +22,7 @@ from aioprod.errors import (
 from aioprod.messages import EndTxnRequest, InitProducerIdRequest, ProduceRequest, TxnOffsetCommitRequest
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.relay import Relay
-from aioprod.relay import relay as relay_module
+from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
 from aioprod.testing.fake.state.groups import Committed
 from tests.support.sources import ListSource, numbers

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
-from aioprod.console.escapes import escaped, json_text
+from aioprod.console.escapes import escaped
+from aioprod.console.record_json import record_line
 from aioprod.types import Headers
 
 __all__ = ["Format", "Record", "Render", "as_escaped_value", "as_hex", "as_json", "as_value"]
@@ -65,25 +65,8 @@ def as_hex(topic: str, partition: int, record: Record) -> bytes:
 
 def as_json(topic: str, partition: int, record: Record) -> bytes:
     """A JSON object: bytes that are UTF-8 as a string, others as {"base64": ...}; headers as a list of pairs."""
-    document = {
-        "topic": topic,
-        "partition": partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": _text(record.key),
-        "value": _text(record.value),
-        "headers": [[name, _text(value)] for name, value in record.headers],
-    }
-    return json_text(document, separators=(",", ":")).encode() + b"\n"
-
-
-def _text(data: bytes | None) -> str | dict[str, str] | None:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
+    place = {"topic": topic, "partition": partition, "offset": record.offset, "timestamp": record.timestamp}
+    return record_line(place, record.key, record.value, record.headers)
 
 
 def _size(data: bytes | None) -> bytes:

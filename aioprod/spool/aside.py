@@ -1,0 +1,68 @@
+"""Records that brokers will never take: they go to a file of their own, with the reason, and leave the way free."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from aioprod._logger import Logger
+from aioprod.console.record_json import record_line
+from aioprod.errors import AioprodError
+from aioprod.spool.files import Files
+from aioprod.types import ProducerRecord
+
+__all__ = ["ASIDE", "Aside", "entry_line"]
+
+_logger = Logger("aioprod.spool")
+
+ASIDE: Final = "set-aside.jsonl"
+"""The file: a JSON object in each line. It stays until a person has looked at it and removed it."""
+
+
+class Aside:
+    """The records of a folder that were set aside."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._end = 0
+        self.positions: set[bytes] = set()
+
+    def load(self) -> None:
+        """Read which these are; a line that a crash has cut off is dropped, as its record was not passed over."""
+        size = self._files.sizes().get(ASIDE, 0)
+        data = self._files.read(ASIDE, 0, size) if size else b""
+        whole = data.rfind(b"\n") + 1
+        if whole < size:
+            self._files.truncate(ASIDE, whole)
+        self._end = whole
+        for line in data[:whole].splitlines():
+            try:
+                self.positions.add(json.loads(line)["position"].encode())
+            except (ValueError, KeyError, TypeError, AttributeError):
+                _logger.warning("A line of %s is damaged, and passed over: %.200r", ASIDE, line)
+
+    def add(self, record: ProducerRecord, position: bytes, error: AioprodError) -> None:
+        """Write a record with the reason; it is on the disk when this returns. Raises OSError."""
+        line = entry_line(record, position, reason=str(error))
+        self._files.write(ASIDE, self._end, line)
+        self._files.sync(ASIDE)
+        self._files.sync_names()
+        self._end += len(line)
+        self.positions.add(position)
+
+    def between(self, after: int, last: int) -> int:
+        """How many of them have numbers behind the first one, up to the second."""
+        return sum(after < int(position.partition(b".")[0]) <= last for position in self.positions)
+
+
+def entry_line(record: ProducerRecord, position: bytes, **more: str) -> bytes:
+    """A record of a spool as a line of JSON."""
+    fields = {
+        "number": int(position.partition(b".")[0]),
+        "position": position.decode(),
+        **more,
+        "topic": record.topic,
+        "partition": record.partition,
+        "timestamp": record.timestamp,
+    }
+    return record_line(fields, record.key, record.value, record.headers or ())

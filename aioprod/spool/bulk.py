@@ -1,0 +1,95 @@
+"""`send_many` of a spooled producer: a whole iterable, kept in pieces so that the loop keeps turning."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Sized
+from contextlib import aclosing
+from typing import Any, Final
+
+from aioprod.errors import AioprodError, InvalidRecordError, UsageError
+from aioprod.producer.bulk.call import chunks, per_record, same_headers
+from aioprod.spool.intake import Intake
+from aioprod.types import NO_VALUE, Headers, Timestamp
+
+__all__ = ["BulkIntake"]
+
+_PER_TURN: Final = 500
+"""Records that are encoded before the loop gets a turn."""
+
+Add = Callable[[bytes, int], Awaitable[None]]
+"""Keeps so many encoded records; waits for room."""
+
+
+class BulkIntake:
+    """One call on its way through the values."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        topic: str,
+        values: Iterable[Any] | AsyncIterable[Any],
+        keys: Iterable[Any] | None,
+        partition: int | None,
+        headers: Headers | Iterable[Headers | None] | None,
+        timestamps: Timestamp | Iterable[Timestamp | None] | None,
+    ) -> None:
+        if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, (Iterable, AsyncIterable)):
+            raise InvalidRecordError(
+                f"send_many got values of type {type(values).__name__}: give an iterable of values."
+            )
+        size = len(values) if isinstance(values, Sized) else None
+        self._intake = intake
+        self._topic = topic
+        self._values = values
+        self._partition = partition
+        self._keys = per_record("keys", keys, size)
+        self._headers, self._each_headers = None, None
+        if same_headers(headers):
+            self._headers = headers
+        else:
+            self._each_headers = per_record("headers", headers, size)
+        self._timestamp, self._each_timestamp = None, None
+        if isinstance(timestamps, Iterable):
+            self._each_timestamp = per_record("timestamps", timestamps, size)
+        else:
+            self._timestamp = timestamps
+        self.count = 0
+        """How many values there were."""
+        self.failures: list[tuple[int, AioprodError]] = []
+        """Those that are no records, by their index."""
+
+    async def keep(self, add: Add) -> None:
+        """Keep all values; raises the error of all records, if each has failed, and what `add` raises."""
+        async with aclosing(chunks(self._values, _PER_TURN)) as pieces:
+            async for piece in pieces:
+                encoded = [data for value in piece if (data := await self._encoded(value)) is not None]
+                if encoded:
+                    await add(b"".join(encoded), len(encoded))
+                await asyncio.sleep(0)
+        if self.count and len(self.failures) == self.count:
+            raise self.failures[0][1]
+
+    async def _encoded(self, value: Any) -> bytes | None:
+        index = self.count
+        self.count += 1
+        key = self._next("keys", self._keys, None)
+        headers = self._next("headers", self._each_headers, self._headers)
+        timestamp = self._next("timestamps", self._each_timestamp, self._timestamp)
+        try:
+            if self._intake.preparation.plain:
+                return self._intake.encode(self._topic, value, key, self._partition, headers, timestamp)
+            return await self._intake.encode_async(self._topic, value, key, self._partition, headers, timestamp)
+        except UsageError:
+            raise
+        except AioprodError as error:
+            self.failures.append((index, error))
+            return None
+
+    def _next(self, name: str, each: Iterator[Any] | None, same: Any) -> Any:
+        if each is None:
+            return same
+        given = next(each, NO_VALUE)
+        if given is NO_VALUE:
+            raise InvalidRecordError(f"send_many got fewer {name} than values: give one per value.")
+        return given

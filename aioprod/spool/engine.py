@@ -1,0 +1,242 @@
+"""Everything behind the calls of a spooled producer: the opened folder, and the relay that empties it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NamedTuple
+
+from aioprod._logger import Logger
+from aioprod._words import counted
+from aioprod.config import ProducerConfig
+from aioprod.errors import AioprodError, FlushTimeoutError, ProducerClosedError
+from aioprod.interceptors import Interceptors
+from aioprod.producer import Producer
+from aioprod.producer.guard import Guard, State
+from aioprod.producer.transactions.rules import TransactionRules
+from aioprod.relay.loop import RelayLoop, RelaySettings, Surroundings
+from aioprod.spool.aside import Aside
+from aioprod.spool.health import SpoolHealth
+from aioprod.spool.intake import Intake
+from aioprod.spool.layout import seed_of
+from aioprod.spool.meters import SpoolMetrics
+from aioprod.spool.receipts import FailedRecords, SetAside
+from aioprod.spool.source import SpoolSource
+from aioprod.spool.storage import Storage
+from aioprod.spool.store import Limits, Store
+from aioprod.spool.waiters import Watched
+from aioprod.types import DeliveryReport, ErrorCallback
+
+__all__ = ["SpoolEngine", "SpoolSettings"]
+
+_logger = Logger("aioprod.spool")
+
+_CLOSE_S: Final = 10.0
+"""How long `close()` waits for Kafka where nothing else is said: what is kept is safe without it."""
+
+
+class SpoolSettings(NamedTuple):
+    """What a spooled producer has beside the settings of its clients."""
+
+    folder: str
+    limits: Limits
+    sets_aside: bool
+    """Whether records that brokers will never take are set aside; else they end the relay."""
+    relays: bool
+    transactional_id: str | None
+    is_exactly_once: bool
+    marker_topic: str | None
+
+
+class SpoolEngine:
+    """The parts of a spooled producer, and their life."""
+
+    store: Store
+    """The opened folder; from `open()` on."""
+    _aside: Aside
+
+    def __init__(self, config: ProducerConfig, settings: SpoolSettings, on_error: ErrorCallback | None) -> None:
+        self.config = config
+        self._settings = settings
+        self._on_error = on_error
+        self._interceptors = Interceptors.from_config(config)
+        self.intake = Intake(config, self._interceptors)
+        self.guard = Guard(TransactionRules())
+        self.watched: Watched | None = Watched(self._interceptors, self._check_relay) if settings.relays else None
+        """Those who wait for their records to be in Kafka; None where another process brings them there."""
+        self.metrics = SpoolMetrics(self.kept_records, self._kept_bytes, self._set_aside_records)
+        self.relay: RelayLoop | None = None
+        self._relaying: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[DeliveryReport] | None = None
+        self._delivered_before = 0
+        self._progress = asyncio.Event()
+        """Set when records were delivered, or will not be."""
+
+    # --- start
+
+    async def open(self, storage: Storage, surroundings: Surroundings) -> None:
+        """Open the folder, and begin to bring what it has to Kafka. Raises SpoolError."""
+        on_failed = FailedRecords(self._interceptors, self._on_error, self.metrics.failed)
+        store = await Store.open(
+            storage,
+            self._settings.limits,
+            reads=self._settings.relays,
+            on_durable=self.metrics.synced,
+            on_failed=on_failed,
+        )
+        aside = Aside(storage.files)
+        try:
+            await store.run(aside.load)
+        except BaseException:
+            await store.close()
+            raise
+        self.store, self._aside = store, aside
+        self.intake.seed = on_failed.seed = seed_of(store.spool_id)
+        self._delivered_before = store.delivered_number
+        self.guard.belong_to(asyncio.get_running_loop())
+        self.guard.enter(State.RUNNING)
+        if self.watched is not None:
+            self._begin_relay(store, SpoolSource(store, aside, self._progress.set), self.watched, surroundings)
+        waiting = self.kept_records()
+        if waiting:
+            _logger.info("The spool %s has %s that are not in Kafka.", storage.name, counted(waiting, "record"))
+
+    def _begin_relay(self, store: Store, source: SpoolSource, watched: Watched, surroundings: Surroundings) -> None:
+        settings = self._settings
+        transactional_id = settings.transactional_id or f"aioprod-spool.{store.spool_id.hex()}"
+        config = self.config.replace(
+            key_serializer=None,
+            value_serializer=None,
+            interceptor_classes=(),
+            transactional_id=transactional_id if settings.is_exactly_once else None,
+        )
+        self.relay = RelayLoop(
+            source,
+            lambda: Producer(config=config),
+            RelaySettings(transactional_id, settings.is_exactly_once, settings.marker_topic),
+            outcomes=watched,
+            set_aside=SetAside(source, watched, self._on_error) if settings.sets_aside else None,
+            surroundings=surroundings,
+        )
+        self._relaying = asyncio.create_task(self.relay.run(), name="aioprod spool relay")
+        self._relaying.add_done_callback(self._relay_ended)
+
+    # --- the relay's end
+
+    def _relay_ended(self, task: asyncio.Task[None]) -> None:
+        self._progress.set()
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self.watched is not None:
+            _logger.error("Records stay in the spool %s from now on: %s", self._settings.folder, error)
+            self.watched.interrupt(_told(error))
+
+    def _check_relay(self) -> None:
+        """Raise what has ended the relay, and ProducerClosedError when this producer is closed."""
+        self.guard.check_running()
+        error = self._relay_error()
+        if error is not None:
+            raise error
+
+    def _relay_error(self) -> AioprodError | None:
+        task = self._relaying
+        if task is None or not task.done() or task.cancelled():
+            return None
+        error = task.exception()
+        return None if error is None else _told(error)
+
+    # --- waiting, and the end
+
+    async def flush(self, timeout: float | None) -> None:
+        """Wait until everything accepted is in Kafka. Raises FlushTimeoutError, and what has ended the relay."""
+        await self.store.drain()
+        last = self.store.last_number
+        try:
+            async with asyncio.timeout(timeout):
+                await self._until_delivered(last)
+        except TimeoutError:
+            left = self.kept_records()
+            raise FlushTimeoutError(
+                f"After {timeout} s {counted(left, 'record')} of the spool {self._settings.folder} "
+                f"{'is' if left == 1 else 'are'} not in Kafka; on disk nothing is lost.",
+                remaining=left,
+            ) from None
+
+    async def _until_delivered(self, number: int) -> None:
+        while self._left(number):
+            error = self._relay_error()
+            if error is not None:
+                raise error
+            self._progress.clear()
+            await self._progress.wait()
+
+    def _left(self, number: int) -> int:
+        """How many records up to this number are to be brought to Kafka."""
+        aside = self._aside.between(self.store.delivered_number, number)
+        return number - self.store.delivered_number - aside
+
+    async def close(self, timeout: float | None) -> DeliveryReport:
+        """Keep what was accepted, wait for Kafka for some time, and release everything."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(timeout), name="aioprod spool closes")
+        return await asyncio.shield(self._closing)
+
+    async def _close(self, timeout: float | None) -> DeliveryReport:
+        if self.guard.state is not State.RUNNING:
+            self.guard.enter(State.CLOSED)
+            return DeliveryReport()
+        if timeout is None:
+            given = self.config.close_timeout_ms
+            timeout = _CLOSE_S if given is None else given / 1000
+        self.guard.enter(State.CLOSING)
+        await self.store.drain()
+        if self._relaying is not None:
+            await self._end_relay(self._relaying, timeout)
+        kept = self.kept_records()
+        delivered = self.store.delivered_number - self._delivered_before
+        await self.store.close()
+        self.guard.enter(State.CLOSED)
+        if self.watched is not None:
+            self.watched.interrupt(ProducerClosedError("The record is on disk, and leaves with the next start."))
+        self.intake.preparation.close()
+        self._interceptors.close()
+        if kept:
+            _logger.info("The spool %s keeps %s for its next start.", self._settings.folder, counted(kept, "record"))
+        return DeliveryReport(delivered=delivered, kept=kept)
+
+    async def _end_relay(self, relaying: asyncio.Task[None], timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._until_delivered(self.store.last_number)
+        except (TimeoutError, AioprodError):
+            pass  # The report says what is kept, and the log why the relay has ended.
+        finally:
+            relaying.cancel()
+            await asyncio.wait([relaying])
+
+    # --- what is known
+
+    def kept_records(self) -> int:
+        """The records on disk that are not in Kafka as far as the folder knows."""
+        return self._left(self.store.last_number) if self.guard.loop is not None else 0
+
+    def _kept_bytes(self) -> int:
+        return self.store.bytes if self.guard.loop is not None else 0
+
+    def _set_aside_records(self) -> int:
+        return len(self._aside.positions) if self.guard.loop is not None else 0
+
+    def health(self) -> SpoolHealth:
+        """The health of the producer now."""
+        error = self.store.failure if self.guard.loop is not None else None
+        relay = None if self.relay is None else self.relay.health()
+        state = self.guard.state.value if error is None else "failed"
+        limit = self._settings.limits.max_bytes
+        return SpoolHealth(state, self.kept_records(), self._kept_bytes(), limit, relay, error)
+
+
+def _told(error: BaseException) -> AioprodError:
+    """What has ended the relay, as callers get it."""
+    if isinstance(error, AioprodError):
+        return error.again()
+    wrapped = ProducerClosedError(f"The way to Kafka has ended: {error!r}. The record is on disk.")
+    wrapped.__cause__ = error
+    return wrapped

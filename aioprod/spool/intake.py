@@ -1,0 +1,110 @@
+"""From what the user gives to what the disk gets: serializers, interceptors, and the checks of a producer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from aioprod.cluster.names import topic_name_error
+from aioprod.config import ProducerConfig
+from aioprod.errors import InvalidTopicError
+from aioprod.interceptors import Interceptors
+from aioprod.producer.batching.buffer_memory import record_too_large
+from aioprod.producer.preparation import Preparation, Prepared, as_bytes, partition_index, record_of
+from aioprod.records.bounds import record_size_bound
+from aioprod.records.headers import NO_HEADERS, encode_headers
+from aioprod.records.layout import HEADER
+from aioprod.serializers import make_serializer
+from aioprod.spool.entries import encode_entry
+from aioprod.types import Headers, ProducerRecord, Timestamp
+
+__all__ = ["Intake"]
+
+_TOPICS_MAX: Final = 1000
+"""Topics whose encoded names are kept."""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Intake:
+    """Makes the bytes of records. What a producer would not accept raises here, before anything is kept."""
+
+    def __init__(self, config: ProducerConfig, interceptors: Interceptors) -> None:
+        serializers = make_serializer(config, is_key=True), make_serializer(config, is_key=False)
+        self.preparation: Final = Preparation(interceptors, *serializers)
+        self._config = config
+        self._size_max = min(config.max_request_size - HEADER, config.buffer_memory)
+        self._topics: dict[str, bytes] = {}
+        self.seed = 0
+        """What the checksums of the spool begin with; known when it is open."""
+        self.now_ms: Callable[[], int] = _now_ms
+        """The timestamp of records without one."""
+
+    def encode(
+        self,
+        topic: str | ProducerRecord,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: Timestamp | None,
+    ) -> bytes:
+        """A record as the spool has it; raises InvalidRecordError and its subclasses, or UsageError."""
+        if not self.preparation.plain or type(topic) is not str:
+            return self.encode_prepared(
+                self.preparation.accept(record_of(topic, value, key, partition, headers, timestamp))
+            )
+        if key is not None and type(key) is not bytes:
+            key = as_bytes("key", topic, key)
+        if value is not None and type(value) is not bytes:
+            value = as_bytes("value", topic, value)
+        encoded = NO_HEADERS if headers is None else encode_headers(headers)
+        index = -1 if partition is None else partition_index(topic, partition)
+        at_ms = None if timestamp is None else self.preparation.timestamp_ms(topic, timestamp)
+        return self.encode_prepared((topic, key, value, encoded, index, at_ms))
+
+    async def encode_async(
+        self,
+        topic: str | ProducerRecord,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp: Timestamp | None,
+    ) -> bytes:
+        """The same where a serializer may have to be awaited."""
+        if self.preparation.plain and type(topic) is str:
+            return self.encode(topic, value, key, partition, headers, timestamp)
+        record = record_of(topic, value, key, partition, headers, timestamp)
+        return self.encode_prepared(await self.preparation.accept_async(record))
+
+    def encode_prepared(self, prepared: Prepared) -> bytes:
+        """A record that went through interceptors and serializers."""
+        topic, key, value, headers, partition, timestamp = prepared
+        name = self._topics.get(topic) or self._encoded_topic(topic)
+        if len(headers) + len(key or b"") + len(value or b"") > self._size_max - _LOOSE:
+            self._check_size(topic, key, value, headers)
+        return encode_entry(
+            name, key, value, headers, partition, self.now_ms() if timestamp is None else timestamp, self.seed
+        )
+
+    def _encoded_topic(self, topic: str) -> bytes:
+        reason = topic_name_error(topic)
+        if reason is not None:
+            raise InvalidTopicError(reason)
+        if len(self._topics) >= _TOPICS_MAX:
+            self._topics.clear()
+        encoded = self._topics[topic] = topic.encode()
+        return encoded
+
+    def _check_size(self, topic: str, key: bytes | None, value: bytes | None, headers: bytes) -> None:
+        bound = record_size_bound(key, value, headers)
+        if bound > self._size_max:
+            raise record_too_large(topic, bound, self._config.max_request_size, self._config.buffer_memory)
+
+
+_LOOSE: Final = 100
+"""More than a record has beside its data."""

@@ -1,0 +1,125 @@
+"""What happens when records are on disk, could not be kept, or were set aside: callers, callbacks and `on_error`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aioprod._logger import Logger
+from aioprod._user_code import raise_later
+from aioprod.errors import AioprodError
+from aioprod.interceptors import Interceptors
+from aioprod.metrics import Counter
+from aioprod.relay.runs import Row
+from aioprod.spool.entries import EntryReader
+from aioprod.spool.kept import Kept
+from aioprod.spool.reading import Position
+from aioprod.spool.source import SpoolSource
+from aioprod.spool.waiters import Watched, call
+from aioprod.spool.writing import Forming
+from aioprod.types import DeliveryCallback, ErrorCallback, ProducerRecord, RecordMetadata
+
+__all__ = ["Called", "FailedRecords", "Given", "SetAside"]
+
+_logger = Logger("aioprod.spool")
+
+
+class Given:
+    """A caller waits until some records are on disk; its future gets a `Kept` of the last one."""
+
+    def __init__(self, future: asyncio.Future[Kept], records: int, watched: Watched | None) -> None:
+        self._future = future
+        self._last: Final = records - 1
+        self._watched = watched
+        """None where another process brings records to Kafka."""
+
+    def kept(self, first: Position) -> None:
+        """They are on the disk, with numbers from this one on."""
+        if not self._future.done():
+            number = first.number + self._last
+            kept = Kept(Position(number, first.name).to_bytes(), self._watched)
+            if self._watched is not None:
+                self._watched.watch(number, kept)
+            self._future.set_result(kept)
+
+    def failed(self, error: AioprodError) -> None:
+        """They are not, or that is not known."""
+        if not self._future.done():
+            self._future.set_exception(error.again())
+
+
+class Called:
+    """A callback is called when its record is in Kafka."""
+
+    def __init__(self, callback: DeliveryCallback, watched: Watched) -> None:
+        self._callback = callback
+        self._watched = watched
+
+    def kept(self, first: Position) -> None:
+        """The record is on the disk."""
+        self._watched.call_back(first.number, self._callback)
+
+    def failed(self, error: AioprodError) -> None:
+        """It is not, or that is not known."""
+        call(self._callback, None, error.again())
+
+
+class ErrorReports:
+    """Calls `on_error` for records that no caller waits for, or logs that there are some."""
+
+    def __init__(self, on_error: ErrorCallback | None) -> None:
+        self._on_error = on_error
+
+    def report(self, error: AioprodError, record: ProducerRecord) -> None:
+        """Report one record."""
+        if self._on_error is None:
+            return
+        try:
+            self._on_error(error, record)
+        except BaseException as raised:
+            if not raise_later(raised):
+                _logger.warning("on_error %r failed.", self._on_error, exc_info=raised)
+
+
+class FailedRecords:
+    """Reports the records of a group that could not be kept."""
+
+    def __init__(self, interceptors: Interceptors, on_error: ErrorCallback | None, failed: Counter) -> None:
+        self._interceptors = interceptors
+        self._reports = ErrorReports(on_error)
+        self._failed = failed
+        self.seed = 0
+        """What the checksums of the spool begin with; known when it is open."""
+
+    def __call__(self, forming: Forming, error: AioprodError) -> None:
+        """Report those that no caller waits for to `on_error`, and all to the interceptors."""
+        self._failed.add(forming.records)
+        watched = {number for index, records, _ in forming.waiters for number in range(index, index + records)}
+        unwatched = forming.records - len(watched)
+        if unwatched:
+            _logger.error("%d records that no caller waits for could not be kept: %s", unwatched, error)
+        data = b"".join(forming.parts)
+        records = EntryReader(self.seed).records(data, 0, len(data), forming.records)
+        for number, record in enumerate(records):
+            if number not in watched:
+                self._reports.report(error, record)
+            if self._interceptors:
+                self._interceptors.on_send_error(record, record.partition, error)
+
+
+class SetAside:
+    """Sets a record aside that brokers will never take, and reports it to those who wait for it."""
+
+    def __init__(self, source: SpoolSource, watched: Watched, on_error: ErrorCallback | None) -> None:
+        self._source = source
+        self._watched = watched
+        self._reports = ErrorReports(on_error)
+
+    async def __call__(self, row: Row, error: AioprodError) -> None:
+        """Write the record to the file of those that were set aside; raises SpoolError."""
+        await self._source.set_aside(row, error)
+        record, position = row
+        partition = -1 if record.partition is None else record.partition
+        place = RecordMetadata(record.topic, partition, offset=-1, timestamp=-1)
+        if not self._watched.set_aside(Position.of(position).number, place, error):
+            self._reports.report(error, record)

@@ -1,0 +1,89 @@
+"""Who hears what about records that are on disk and not in Kafka yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from weakref import WeakValueDictionary
+
+from aioprod._logger import Logger
+from aioprod._user_code import raise_later
+from aioprod.errors import AioprodError
+from aioprod.interceptors import Interceptors
+from aioprod.relay.runs import Rows
+from aioprod.spool.kept import Kept
+from aioprod.types import DeliveryCallback, RecordMetadata
+
+__all__ = ["Watched"]
+
+_logger = Logger("aioprod.spool")
+
+
+class Watched:
+    """The records that a caller has a `Kept` or a callback for, by their numbers. It hears where a relay has put them.
+
+    A `Kept` counts for as long as its caller has it.
+    """
+
+    def __init__(self, interceptors: Interceptors, check_running: Callable[[], None]) -> None:
+        self._interceptors = interceptors
+        self.check_running = check_running
+        """Raises the error that `stored()` gets where nothing brings records to Kafka."""
+        self._kept: WeakValueDictionary[int, Kept] = WeakValueDictionary()
+        self._callbacks: dict[int, DeliveryCallback] = {}
+
+    def watch(self, number: int, kept: Kept) -> None:
+        """Report the outcome of a record to this object."""
+        self._kept[number] = kept
+
+    def call_back(self, number: int, callback: DeliveryCallback) -> None:
+        """Call back with the outcome of a record."""
+        self._callbacks[number] = callback
+
+    def wants(self, rows: Rows) -> bool:
+        """Whether one of these records is watched."""
+        if self._interceptors:
+            return True
+        if not self._kept and not self._callbacks:
+            return False
+        numbers = range(_number(rows[0][1]), _number(rows[-1][1]) + 1)
+        if len(self._kept) + len(self._callbacks) < len(numbers):
+            return any(number in numbers for watched in (list(self._kept), self._callbacks) for number in watched)
+        return any(number in self._kept or number in self._callbacks for number in numbers)
+
+    def delivered(self, rows: Rows, places: Sequence[RecordMetadata]) -> None:
+        """These records are in Kafka for good."""
+        for (_, position), place in zip(rows, places, strict=True):
+            self._report(_number(position), place, None)
+
+    def set_aside(self, number: int, place: RecordMetadata, error: AioprodError) -> bool:
+        """A record will not be in Kafka; `place` has its topic. Whether a caller or a callback has heard of it."""
+        return self._report(number, place, error)
+
+    def interrupt(self, error: AioprodError) -> None:
+        """Nothing brings records to Kafka now: fail those who wait. The records stay."""
+        for kept in list(self._kept.values()):
+            kept.interrupt(error)
+
+    def _report(self, number: int, place: RecordMetadata, error: AioprodError | None) -> bool:
+        kept = self._kept.pop(number, None)
+        if kept is not None:
+            kept.resolve(place) if error is None else kept.fail(error)
+        callback = self._callbacks.pop(number, None)
+        if callback is not None:
+            call(callback, None if error is not None else place, error)
+        if self._interceptors:
+            self._interceptors.on_acknowledgement(place, error)
+        return kept is not None or callback is not None
+
+
+def call(callback: DeliveryCallback, place: RecordMetadata | None, error: AioprodError | None) -> None:
+    """Call a user's callback; what it raises is logged."""
+    try:
+        callback(place, error)
+    except BaseException as raised:
+        if not raise_later(raised):
+            _logger.warning("The callback %r failed.", callback, exc_info=raised)
+
+
+def _number(position: bytes) -> int:
+    return int(position[: position.index(b".")])
