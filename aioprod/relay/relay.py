@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 from uuid import uuid4
@@ -12,7 +13,7 @@ from uuid import uuid4
 from aioprod._logger import Logger
 from aioprod._short_reprs import shown
 from aioprod.config import ProducerConfig
-from aioprod.errors import AioprodError, ConfigError, UsageError
+from aioprod.errors import AioprodError, ConfigError, MarkerError, UsageError
 from aioprod.metrics.families import Family
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.producer import Producer
@@ -167,7 +168,8 @@ class Relay:
         self._producer = producer = self._new_producer()
         markers = Markers(producer.config, self._id, self._source.owner)
         if self._may_be_replaced:
-            await self._check_replaced(markers)
+            self._check_claim(await markers.last_claim())
+            self._may_be_replaced = False
         try:
             await producer.start()
             delivery = self._delivery(producer, markers)
@@ -176,7 +178,11 @@ class Relay:
             if self._position is not None:  # Its last records may be those of a relay that died before it said so.
                 await self._source.delivered(self._position)
             _logger.info("%r continues behind position %s", self, shown(self._position))
-            await self._deliver_runs(delivery)
+            try:
+                await self._deliver_runs(delivery)
+            except MarkerError:
+                await self._check_dropped(markers)
+                raise
         finally:
             # What is not committed will be read again: nothing has to be waited for.
             await producer.close(timeout=0)
@@ -234,17 +240,23 @@ class Relay:
         _logger.warning("%r starts again in %.1f s: %s", self, pause_s, error)
         await asyncio.sleep(pause_s)
 
-    async def _check_replaced(self, markers: Markers) -> None:
-        """Raise ReplacedError if another relay has become this one's successor, which must not be fenced.
+    def _check_claim(self, last: str) -> None:
+        """Raise ReplacedError if the last marker has another relay's name: a successor, which must not be fenced.
 
         Brokers answer the same after a transaction that took too long. The marker shows which relay wrote it.
         """
-        if await markers.last_claim() not in ("", self._claim):
+        if last not in ("", self._claim):
             raise ReplacedError(
                 f"Another relay with the transactional.id {self._id!r} has taken over, and this one stops.",
                 hint="Run one for each source.",
             )
-        self._may_be_replaced = False
+
+    async def _check_dropped(self, markers: Markers) -> None:
+        """Raise ReplacedError if what the source lacks is what a successor has delivered, as far as brokers answer."""
+        last = ""
+        with suppress(AioprodError):
+            last = await markers.last_claim()
+        self._check_claim(last)
 
     # --- parts
 
