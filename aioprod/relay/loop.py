@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Final, NamedTuple, NoReturn
 from uuid import uuid4
 
 from aioprod._logger import Logger
 from aioprod._short_reprs import shown
-from aioprod.errors import AioprodError, UsageError
+from aioprod.errors import AioprodError, MarkerError, UsageError
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.producer import Producer
 from aioprod.relay.delivery import AtLeastOnce, Delivery, ExactlyOnce
@@ -135,7 +136,8 @@ class RelayLoop:
         self._failed = None
         markers = Markers(producer.config, self._settings.transactional_id, self._source.owner)
         if self._may_be_replaced:
-            await self._check_replaced(markers)
+            self._check_claim(await markers.last_claim())
+            self._may_be_replaced = False
         try:
             await self._surroundings.start(producer)
             delivery = self._delivery(producer, markers)
@@ -145,7 +147,11 @@ class RelayLoop:
             if self.position is not None:  # Its last records may be those of a relay that died before it said so.
                 await self._source.delivered(self.position)
             _logger.info("%r continues behind position %s", self, shown(self.position))
-            await self._deliver_runs(delivery)
+            try:
+                await self._deliver_runs(delivery)
+            except MarkerError:
+                await self._check_dropped(markers)
+                raise
         finally:
             # What is not committed will be read again: nothing has to be waited for.
             await producer.close(timeout=0)
@@ -230,18 +236,24 @@ class RelayLoop:
         assert isinstance(error, AioprodError)
         await self._set_aside(run.rows[0], error)
 
-    async def _check_replaced(self, markers: Markers) -> None:
-        """Raise ReplacedError if another relay has become this one's successor, which must not be fenced.
+    def _check_claim(self, last: str) -> None:
+        """Raise ReplacedError if the last marker has another relay's name: a successor, which must not be fenced.
 
         Brokers answer the same after a transaction that took too long. The marker shows which relay wrote it.
         """
-        if await markers.last_claim() not in ("", self._claim):
+        if last not in ("", self._claim):
             raise ReplacedError(
                 f"Another relay with the transactional.id {self._settings.transactional_id!r} has taken over, and this "
                 "one stops.",
                 hint="Run one for each source.",
             )
-        self._may_be_replaced = False
+
+    async def _check_dropped(self, markers: Markers) -> None:
+        """Raise ReplacedError if what the source lacks is what a successor has delivered, as far as brokers answer."""
+        last = ""
+        with suppress(AioprodError):
+            last = await markers.last_claim()
+        self._check_claim(last)
 
     # --- parts
 

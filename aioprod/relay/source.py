@@ -13,9 +13,9 @@ __all__ = ["Source"]
 class Source(Protocol):
     """Records in an order that stays, each with a position that is found again after a crash.
 
-    A relay calls one method at a time. An OSError or AioprodError that one raises is logged, and the relay starts again
-    after a pause, but for those that no repetition mends, such as MarkerError and ConfigError: they end it, as does any
-    other exception.
+    `delivered` may be called while `read` or `wait` run. An OSError or AioprodError that one raises is logged, and the
+    relay starts again after a pause, but for those that no repetition mends, such as MarkerError and ConfigError: they
+    end it, as does any other exception.
     """
 
     @property

@@ -15,40 +15,44 @@ from contextlib import asynccontextmanager, suppress
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
-from examples.orders.relay import Relay
+from aioprod.relay import Relay
+from examples.orders.database import Database
+from examples.orders.outbox_source import OutboxSource
 from examples.orders.settings import Settings, open_database
 
-__all__ = ["make_app"]
+__all__ = ["make_app", "new_relay"]
 
 log = logging.getLogger(__name__)
 
 
-class Probes:
-    """What is known of a relay that runs as a task, without a request to Kafka."""
+async def new_relay(database: Database, settings: Settings) -> Relay:
+    """The relay of this database's outbox; raises DatabaseError."""
+    return Relay(
+        await OutboxSource.open(database, settings.topic),
+        settings.bootstrap_servers,
+        transactional_id=settings.transactional_id,
+        marker_topic=settings.topic,
+        # A transaction that was interrupted keeps readers waiting until it is ended: 10 s at most.
+        transaction_timeout_ms=10_000,
+    )
 
-    def __init__(self, relay: Relay, running: asyncio.Task[None]) -> None:
+
+class Probes:
+    """What is known of a relay, without a request to Kafka."""
+
+    def __init__(self, relay: Relay) -> None:
         self._relay = relay
-        self._running = running
 
     async def live(self) -> JSONResponse:
         """503: the relay has ended for good. Kafka or the database being away is no reason to restart it."""
-        if not self._running.done():
-            return JSONResponse({})
-        return JSONResponse({"error": type(self._running.exception()).__name__}, 503)
+        health = self._relay.health()
+        return JSONResponse({}) if health.is_alive else JSONResponse({"error": type(health.error).__name__}, 503)
 
     async def ready(self) -> JSONResponse:
-        """503: nothing is sent now."""
-        producer = self._relay.producer
-        if producer is None:
-            return JSONResponse({"state": "new"}, 503)
-        health = producer.health()
-        detail = {
-            "state": health.state,
-            "connected": len(health.connected),
-            "away": len(health.away),
-            "oldest_age_s": health.oldest_age_s,
-        }
-        return JSONResponse(detail, 200 if health.is_ready() and not self._running.done() else 503)
+        """503: no rows are sent now, or one has waited for half a minute."""
+        health = self._relay.health()
+        detail = {"state": health.state, "failures": health.failures, **health.lag._asdict()}
+        return JSONResponse(detail, 200 if health.is_ready() else 503)
 
 
 def report_end(running: asyncio.Task[None]) -> None:
@@ -64,10 +68,10 @@ def make_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_database(given.database) as database:
-            relay = Relay(database, given)
+            relay = await new_relay(database, given)
             running = asyncio.create_task(relay.run())
             running.add_done_callback(report_end)
-            probes = Probes(relay, running)
+            probes = Probes(relay)
             app.add_api_route("/live", probes.live)
             app.add_api_route("/ready", probes.ready)
             yield

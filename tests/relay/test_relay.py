@@ -263,6 +263,23 @@ async def test_of_two_relays_one_stops(brokers: FakeCluster) -> None:
     check(brokers, len(source.records))
 
 
+async def test_a_relay_that_misses_what_its_successor_has_delivered(brokers: FakeCluster) -> None:
+    """Sources drop what was delivered, so the old relay looks for records that are gone before brokers refuse it."""
+    source, same = ListSource(), ListSource()
+    for one in (source, same):
+        one.put_numbers(3)
+    async with running(new_relay(brokers, source)) as first:
+        await delivered(first, source)
+        same.put_numbers(3)
+        async with running(new_relay(brokers, same)) as second:
+            await delivered(second, same)
+        source.dropped = 6
+        source.put_numbers(4)
+        with pytest.raises(ProducerFencedError, match="has taken over, and this one stops"):
+            await first
+    check(brokers, 6)
+
+
 async def test_a_source_that_can_not_be_read_for_a_while(brokers: FakeCluster) -> None:
     source = ListSource()
     source.put_numbers(3)
@@ -357,7 +374,7 @@ async def test_a_marker_elsewhere(brokers: FakeCluster) -> None:
     brokers.create_topic("markers")
     source = ListSource()
     source.put_numbers(3)
-    await commit_marker(brokers, MARKER, OffsetAndMetadata(3, "shop:3"))
+    await commit_marker(brokers, MARKER, OffsetAndMetadata(3, "shop:3\nearlier relay"))
     await check_ended(brokers, source, "is in t-0, and marker_topic is 'markers'", marker_topic="markers")
 
 

@@ -12,17 +12,18 @@ import httpx
 import pytest
 
 from aioprod import OffsetAndMetadata, Producer, TopicPartition
-from aioprod.errors import ErrorCode
+from aioprod.errors import DeliveryError, ErrorCode, MarkerError, ProducerFencedError
 from aioprod.messages import EndTxnRequest, InitProducerIdRequest, ProduceRequest, TxnOffsetCommitRequest
-from aioprod.spark.transactions import marker as spark_marker
+from aioprod.net.protocol.backoff import Backoff
+from aioprod.relay import Relay
+from aioprod.relay import relay as relay_module
 from aioprod.testing.fixtures import FakeClusterThread
-from examples.orders import relay as relay_module
-from examples.orders.database import Database, OutboxRow, OutboxState
-from examples.orders.marker import MarkerError, Position, group_of, marker_of, next_row, rows_after
+from examples.orders import outbox_source, relay_app
+from examples.orders.database import Database
 from examples.orders.order import Order
+from examples.orders.outbox_source import OutboxSource
 from examples.orders.processes import ServiceProcess
-from examples.orders.relay import Relay, ReplacedError
-from examples.orders.relay_app import make_app
+from examples.orders.relay_app import make_app, new_relay
 from examples.orders.settings import Settings, open_database
 from tests.support.tasks import running_task
 
@@ -33,8 +34,9 @@ GROUP = "aioprod-eos.orders-relay"
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A relay of this process starts again at once."""
-    monkeypatch.setattr(relay_module, "RETRY_S", 0.01)
-    monkeypatch.setattr(relay_module, "POLL_S", 0.01)
+    monkeypatch.setattr(relay_module, "_BACKOFF", Backoff(0.01, 0.01))
+    monkeypatch.setattr(relay_module, "_FENCED_PAUSE_S", 0.01)
+    monkeypatch.setattr(outbox_source, "POLL_S", 0.01)
 
 
 @pytest.fixture
@@ -54,6 +56,12 @@ async def place(database: Database, count: int) -> None:
 
 async def until_sent(database: Database) -> None:
     while await database.outbox(0, 1):
+        await asyncio.sleep(0.01)
+
+
+async def until_running(relay: Relay) -> None:
+    """Until it has fenced the one before, and has written its name into the marker."""
+    while relay.health().state != "running":
         await asyncio.sleep(0.01)
 
 
@@ -127,11 +135,11 @@ async def test_rows_that_were_sent_but_not_deleted_are_not_sent_again(
 
         with monkeypatch.context() as patch:
             patch.setattr(database, "delete_outbox", die)
-            async with running(Relay(database, settings)) as task:
+            async with running(await new_relay(database, settings)) as task:
                 await asyncio.wait([task])
         assert len(await database.outbox(0, 9)) == 5
         await place(database, 2)
-        async with running(Relay(database, settings)):
+        async with running(await new_relay(database, settings)):
             await until_sent(database)
     check(fake_cluster, 7)
 
@@ -147,21 +155,25 @@ async def test_lost_connections(
     fake_cluster.fault(request_kind, drop=drop, times=2)
     async with open_database(settings.database) as database:
         await place(database, 20)
-        async with running(Relay(database, settings)):
+        async with running(await new_relay(database, settings)):
             await until_sent(database)
     check(fake_cluster, 20)
 
 
-async def test_a_rejected_row_is_tried_until_it_is_taken(
-    fake_cluster: FakeClusterThread, settings: Settings, caplog: pytest.LogCaptureFixture
+async def test_a_rejected_row_ends_the_relay_and_is_not_skipped_by_the_next_one(
+    fake_cluster: FakeClusterThread, settings: Settings
 ) -> None:
-    fake_cluster.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD, times=3)
+    fault = fake_cluster.fault(ProduceRequest, error=ErrorCode.INVALID_RECORD, times=None)
     async with open_database(settings.database) as database:
         await place(database, 8)
-        async with running(Relay(database, settings)):
+        async with running(await new_relay(database, settings)) as task:
+            await asyncio.wait([task])
+        assert isinstance(task.exception(), DeliveryError)
+        assert len(await database.outbox(0, 9)) == 8
+        fake_cluster.call(fault.end)
+        async with running(await new_relay(database, settings)):
             await until_sent(database)
     check(fake_cluster, 8)
-    assert "The relay starts again" in caplog.text
 
 
 async def test_a_transaction_that_timed_out_is_no_takeover(
@@ -171,23 +183,25 @@ async def test_a_transaction_that_timed_out_is_no_takeover(
     async with open_database(settings.database) as database:
         await place(database, 4)
         fake_cluster.fault(EndTxnRequest, error=ErrorCode.INVALID_PRODUCER_EPOCH)
-        async with running(Relay(database, settings)):
+        async with running(await new_relay(database, settings)):
             await until_sent(database)
     check(fake_cluster, 4)
-    assert "The relay starts again" in caplog.text
+    assert "starts again in" in caplog.text
 
 
 async def test_a_second_relay_takes_over(fake_cluster: FakeClusterThread, settings: Settings) -> None:
     async with open_database(settings.database) as database:
-        async with running(Relay(database, settings)) as first:
+        async with running(await new_relay(database, settings)) as first:
             await place(database, 3)
             await until_sent(database)
-            async with running(Relay(database, settings)):
+            second = await new_relay(database, settings)
+            async with running(second):
+                await until_running(second)
                 while not first.done():
                     await place(database, 1)
                     await asyncio.sleep(0.01)
                 await until_sent(database)
-            assert isinstance(first.exception(), ReplacedError)
+            assert isinstance(first.exception(), ProducerFencedError)
         count = (await database.outbox_state()).next
     check(fake_cluster, count)
 
@@ -195,61 +209,82 @@ async def test_a_second_relay_takes_over(fake_cluster: FakeClusterThread, settin
 # --- the marker
 
 
-def test_the_marker_is_the_one_of_sparks_exactly_once_delivery() -> None:
-    assert group_of("orders-relay") == spark_marker.group_of("orders-relay")
-    assert marker_of(Position(8), "owner") == spark_marker.marker_of(7, "owner")
+async def opened(database: Database, following: int, *, sent: int) -> OutboxSource:
+    """The source of an outbox with so many rows, of which some were sent and deleted."""
+    await place(database, following)
+    await database.delete_outbox(sent)
+    return await OutboxSource.open(database, "orders")
 
 
-def outbox(following: int, *, has_begun: bool = True) -> OutboxState:
-    return OutboxState("mine", following, "relay", has_begun)
+async def positions(database: Database) -> list[bytes]:
+    return [f"{row.number}:{row.id}".encode() for row in await database.outbox(0, 99)]
 
 
-@pytest.mark.parametrize(
-    ("found", "state", "position"),
-    [
-        (None, outbox(5, has_begun=False), Position(0)),
-        (OffsetAndMetadata(0, "mine"), outbox(0, has_begun=False), Position(0)),
-        (OffsetAndMetadata(5, "mine"), outbox(5), Position(5)),
-        (OffsetAndMetadata(3, "mine"), outbox(5), Position(3)),
-        (OffsetAndMetadata(3, ""), outbox(5), Position(3)),
-        (marker_of(Position(3, "last"), "mine"), outbox(5), Position(3, "last")),
-    ],
-)
-def test_where_a_relay_goes_on(found: OffsetAndMetadata | None, state: OutboxState, position: Position) -> None:
-    assert next_row(found, state, "id") == position
-
-
-def test_the_row_before_is_the_one_that_was_sent() -> None:
-    rows = [OutboxRow(number, f"id {number}", "Ada", "cake") for number in (4, 5)]
-    assert rows_after(Position(5, "id 4"), rows) == rows_after(Position(5), rows) == rows[1:]
-    assert rows_after(Position(5, "id 4"), rows[1:]) == rows[1:]
-    assert rows_after(Position(5, "id 4"), []) == []
-    with pytest.raises(MarkerError, match="Row 4 of the outbox is not the one that is in Kafka"):
-        rows_after(Position(5, "another"), rows)
+@pytest.mark.parametrize(("after", "first"), [(None, 0), (0, 1), (2, 3), (4, 5)])
+async def test_where_a_relay_goes_on(dsn: str, after: int | None, first: int) -> None:
+    async with open_database(dsn) as database:
+        source = await opened(database, 5, sent=0)
+        found = await positions(database)
+        rows = await source.read(None if after is None else found[after], 3)
+        assert [position for _, position in rows] == found[first : first + 3]
+        if after is not None:
+            assert list(await source.read(b"%d:" % after, 3)) == list(rows)  # Set by hand, without an id.
+            await source.delivered(found[after])
+            assert list(await source.read(found[after], 3)) == list(rows)
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("after", "said"),
     [
-        (None, "is gone"),
-        (OffsetAndMetadata(3, "another"), "the marker of another outbox"),
-        (OffsetAndMetadata(6, "mine"), "restored from a copy"),
-        (OffsetAndMetadata(6, "mine:last"), "restored from a copy"),
-        (OffsetAndMetadata(3, "another:last"), "the marker of another outbox, 'another'"),
+        (None, "the marker that says how many is gone"),
+        (b"1:sent", "Rows from 2 on are missing"),
+        (b"3:another", "Row 3 of the outbox is not the one that is in Kafka"),
+        (b"5:sent", "Rows up to 5 are in Kafka, and the outbox ends at 4: was the database restored from a copy"),
+        (b"9" * 18 + b":sent", "restored from a copy"),
+        (b"9" * 19 + b":sent", "written by an earlier version"),
+        (b"0f3e", "has the position b'0f3e', and those of an outbox are `number:id`"),
     ],
 )
-def test_a_marker_that_cannot_be(found: OffsetAndMetadata | None, said: str) -> None:
-    with pytest.raises(MarkerError, match=said):
-        next_row(found, outbox(5), "id")
+async def test_a_marker_that_cannot_be(dsn: str, after: bytes | None, said: str) -> None:
+    async with open_database(dsn) as database:
+        source = await opened(database, 5, sent=3)
+        with pytest.raises(MarkerError, match=said):
+            await source.read(after, 9)
+
+
+async def test_an_outbox_that_lacks_its_last_rows(dsn: str) -> None:
+    async with open_database(dsn) as database:
+        source = await opened(database, 5, sent=5)
+        assert await source.read(b"4:sent", 9) == []
+        with pytest.raises(MarkerError, match="Rows from 4 on are missing"):
+            await source.read(b"3:sent", 9)
+
+
+async def set_marker(settings: Settings, marker: OffsetAndMetadata) -> None:
+    """As the page of the example says."""
+    async with (
+        Producer(settings.bootstrap_servers, transactional_id="orders-relay") as producer,
+        producer.transaction(),
+    ):
+        await producer.send_offsets_to_transaction({MARKER: marker}, GROUP)
+
+
+async def test_a_marker_that_was_set_by_hand(fake_cluster: FakeClusterThread, settings: Settings) -> None:
+    async with open_database(settings.database) as database:
+        await opened(database, 8, sent=3)
+        owner = (await database.outbox_state()).owner
+        await set_marker(settings, OffsetAndMetadata(5, f"{owner}:4:"))
+        async with running(await new_relay(database, settings)):
+            await until_sent(database)
+    assert sorted(number for partition in sent(fake_cluster) for number in partition) == [5, 6, 7]
+    assert fake_cluster.committed_offset(GROUP, MARKER) == 8
 
 
 async def test_a_marker_of_another_outbox_ends_the_relay(fake_cluster: FakeClusterThread, settings: Settings) -> None:
-    other = Producer(settings.bootstrap_servers, transactional_id="orders-relay")
-    async with other as producer, producer.transaction():
-        await producer.send_offsets_to_transaction({MARKER: OffsetAndMetadata(0, "another")}, GROUP)
+    await set_marker(settings, OffsetAndMetadata(0, "another"))
     async with open_database(settings.database) as database:
         await place(database, 3)
-        async with running(Relay(database, settings)) as task:
+        async with running(await new_relay(database, settings)) as task:
             await asyncio.wait([task])
         assert isinstance(task.exception(), MarkerError)
         assert len(await database.outbox(0, 9)) == 3
@@ -260,7 +295,7 @@ async def test_rows_that_somebody_deleted_end_the_relay(fake_cluster: FakeCluste
     async with open_database(settings.database) as database:
         await place(database, 3)
         await database.delete_outbox(1)
-        async with running(Relay(database, settings)) as task:
+        async with running(await new_relay(database, settings)) as task:
             await asyncio.wait([task])
         assert isinstance(task.exception(), MarkerError)
     assert sent(fake_cluster) == [[], [], []]
@@ -279,22 +314,25 @@ async def test_orders_after_a_restore_are_not_taken_for_sent_ones(
     """The service has taken more orders than the copy lacked before the relay starts."""
     async with open_database(settings.database) as database:
         await place(database, 10)
-        async with running(Relay(database, settings)):
+        async with running(await new_relay(database, settings)):
             await until_sent(database)
         await restore(database, 5)
         await place(database, 8)
-        async with running(Relay(database, settings)) as task:
+        async with running(await new_relay(database, settings)) as task:
             await asyncio.wait([task])
         assert isinstance(task.exception(), MarkerError)
         assert [row.number for row in await database.outbox(0, 99)] == list(range(5, 13))
     check(fake_cluster, 10)
 
 
-async def test_a_restore_under_a_relay_that_runs_ends_it(fake_cluster: FakeClusterThread, settings: Settings) -> None:
+async def test_a_restore_under_a_relay_that_runs_ends_it(
+    fake_cluster: FakeClusterThread, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also if it renews its marker meanwhile, which must delete no row."""
+    monkeypatch.setattr(relay_module, "_RENEWED_EVERY_S", 0.001)
     async with open_database(settings.database) as database:
         await place(database, 10)
-        async with running(Relay(database, settings, renewed_every_s=0.0)) as task:
+        async with running(await new_relay(database, settings)) as task:
             await until_sent(database)
             await restore(database, 5)
             await place(database, 3)
@@ -310,16 +348,20 @@ async def test_a_restore_under_a_relay_that_runs_ends_it(fake_cluster: FakeClust
 
 @pytest.mark.parametrize("max_age_ms", [300_000, 10], ids=["by a request", "by metadata"])
 async def test_a_topic_that_is_created_again_ends_a_relay_that_runs(
-    fake_cluster: FakeClusterThread, settings: Settings, monkeypatch: pytest.MonkeyPatch, max_age_ms: int
+    fake_cluster: FakeClusterThread,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    max_age_ms: int,
 ) -> None:
-    monkeypatch.setattr(relay_module, "Producer", partial(Producer, metadata_max_age_ms=max_age_ms))
+    caplog.set_level("INFO", "aioprod.producer")
+    monkeypatch.setattr(relay_app, "Relay", partial(Relay, metadata_max_age_ms=max_age_ms))
     async with open_database(settings.database) as database:
         await place(database, 5)
-        relay = Relay(database, settings)
-        async with running(relay) as task:
+        async with running(await new_relay(database, settings)) as task:
             await until_sent(database)
             fake_cluster.recreate_topic("orders")
-            while max_age_ms == 10 and len(relay._topic_ids) < 2:
+            while max_age_ms == 10 and "was deleted and created again" not in caplog.text:
                 await asyncio.sleep(0.01)
             await place(database, 3)
             await asyncio.wait([task])
@@ -329,9 +371,11 @@ async def test_a_topic_that_is_created_again_ends_a_relay_that_runs(
 
 
 async def test_the_marker_is_committed_again_before_brokers_delete_it(
-    fake_cluster: FakeClusterThread, settings: Settings
+    fake_cluster: FakeClusterThread, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_database(settings.database) as database, running(Relay(database, settings, renewed_every_s=0.05)):
+    """Also where no row was sent yet."""
+    monkeypatch.setattr(relay_module, "_RENEWED_EVERY_S", 0.05)
+    async with open_database(settings.database) as database, running(await new_relay(database, settings)):
         while len(fake_cluster.seen_of(TxnOffsetCommitRequest)) < 4:
             await asyncio.sleep(0.01)
     assert fake_cluster.committed_offset(GROUP, MARKER) == 0
@@ -353,14 +397,16 @@ async def test_the_probes_of_a_relay(fake_cluster: FakeClusterThread, settings: 
         assert (await client.get("/live")).status_code == 200
         await place(database, 1)
         await until_sent(database)
-        async with running(Relay(database, settings)):
+        second = await new_relay(database, settings)
+        async with running(second):
+            await until_running(second)
             while (live := await client.get("/live")).status_code == 200:
                 await place(database, 1)
                 await asyncio.sleep(0.01)
         assert live.status_code == 503
         assert live.json() == {"error": "ReplacedError"}
         ready = await client.get("/ready")
-        assert (ready.status_code, set(ready.json())) == (503, {"state", "connected", "away", "oldest_age_s"})
+        assert (ready.status_code, set(ready.json())) == (503, {"state", "failures", "records", "oldest_age_s"})
 
 
 async def test_a_relay_without_kafka_lives_and_is_not_ready(dsn: str) -> None:
