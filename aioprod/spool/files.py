@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Mapping
@@ -9,10 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-__all__ = ["TEMPORARY", "Files", "FolderFiles", "replace"]
+__all__ = ["TEMPORARY", "Files", "FolderFiles", "is_full", "prepare", "put_in_place", "replace"]
 
 TEMPORARY: Final = ".tmp"
 """The suffix of files that are being written: one that is found later is not whole, and means nothing."""
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What systems say of a disk that has no room."""
 
 
 class Files(Protocol):
@@ -43,7 +46,7 @@ class Files(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Delete a file."""
+        """Delete a file if it is there."""
         ...
 
     def sync_names(self) -> None:
@@ -59,24 +62,40 @@ class Files(Protocol):
         ...
 
     def close(self) -> None:
-        """Close all files, and give up the locks."""
+        """Close all files, and release the locks."""
         ...
 
 
 def replace(files: Files, name: str, data: bytes) -> None:
     """Give a file this content: after a crash it has either the old one or all of the new one."""
+    prepare(files, name, data)
+    put_in_place(files, name)
+
+
+def prepare(files: Files, name: str, data: bytes) -> None:
+    """Bring what is to be a file to the disk."""
     temporary = name + TEMPORARY
+    files.remove(temporary)  # One that a crash has left may be longer.
     files.write(temporary, 0, data)
     files.sync(temporary)
-    files.rename(temporary, name)
+
+
+def put_in_place(files: Files, name: str) -> None:
+    """Let what was prepared be the file."""
+    files.rename(name + TEMPORARY, name)
     files.sync_names()
+
+
+def is_full(error: OSError) -> bool:
+    """Whether the disk has no room, and all that it has is as it was."""
+    return error.errno in _FULL
 
 
 class FolderFiles:
     """A folder of the system, which is created if it is not there."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        _create(folder)
         self._folder = folder
         self._open: dict[str, int] = {}
         self._locks: list[int] = []
@@ -125,7 +144,7 @@ class FolderFiles:
         os.rename(self._folder / name, self._folder / to)
 
     def remove(self, name: str) -> None:
-        """Delete a file."""
+        """Delete a file if it is there."""
         self.done(name)
         (self._folder / name).unlink(missing_ok=True)
 
@@ -154,7 +173,7 @@ class FolderFiles:
         return True
 
     def close(self) -> None:
-        """Close all files, and give up the locks."""
+        """Close all files, and release the locks."""
         for name in list(self._open):
             self.done(name)
         while self._locks:
@@ -168,6 +187,20 @@ class FolderFiles:
         if found is None:
             found = self._open[name] = os.open(self._folder / name, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
         return found
+
+
+def _create(folder: Path) -> None:
+    """Create a folder, and bring its name and those of new folders above it to the disk."""
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        _create(folder.parent)
+    folder.mkdir(exist_ok=True)
+    descriptor = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sync_data(descriptor: int) -> None:

@@ -7,8 +7,8 @@ a checksum (`entries.py`). All numbers are big-endian. The checksums of a spool 
 value holds can't pass for them.
 
 A group is written when the one before it is on the disk. So a group that is not whole was never acknowledged if no
-later one follows it, and is damaged if one does. A group without records seals a spool that was closed. A group with a
-count and no bytes stands for records that an operator has given up.
+later one follows it, and is damaged if one does; `end`, a small file, says with which number a spool that was closed
+ends. A group with a count and no bytes stands for records that an operator has removed.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Self
 
@@ -9,7 +10,7 @@ from aioprod._short_reprs import shown
 from aioprod.errors import CorruptRecordError, MarkerError, SpoolError
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.files import Files
-from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, Group, Segment, file_name, read_group
+from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, Segment, file_name, read_group
 from aioprod.spool.segments import Segments, read_groups
 from aioprod.types import ProducerRecord
 
@@ -18,6 +19,9 @@ __all__ = ["Position", "SpoolReader"]
 _CHUNK: Final = 1 << 20
 _BYTES_MAX: Final = 8 << 20
 """The bytes of files after which a read returns what it has."""
+_POSITION: Final = re.compile(rb"([0-9]{1,20})\.([0-9a-f]{%d})" % (2 * NAME_BYTES))
+_ANY: Final = 1 << 64
+"""More than any number."""
 
 
 class Position(NamedTuple):
@@ -33,11 +37,10 @@ class Position(NamedTuple):
     @classmethod
     def of(cls, data: bytes) -> Self:
         """Read a position; raises MarkerError for what is none."""
-        number, _, name = data.partition(b".")
-        try:
-            return cls(int(number), bytes.fromhex(name.decode()))
-        except ValueError as error:
-            raise MarkerError(f"The position {shown(data)} is none of a spool.") from error
+        found = _POSITION.fullmatch(data)
+        if found is None:
+            raise MarkerError(f"The position {shown(data)} is none of a spool.")
+        return cls(int(found[1]), bytes.fromhex(found[2].decode()))
 
 
 class _Cursor(NamedTuple):
@@ -46,6 +49,8 @@ class _Cursor(NamedTuple):
     segment: Segment
     at: int
     number: int
+    name: bytes
+    """The name of the group before it; b"" where it is not known."""
 
 
 class SpoolReader:
@@ -64,13 +69,20 @@ class SpoolReader:
         self._end = end
         self._delivered = delivered
         self._entries = EntryReader(segments.seed)
-        self._after: bytes | None = b""
-        """The position behind which `_rows` begin; b"" before the first read."""
+        self._after: bytes | None = None
+        """The position behind which `_rows` begin, if `_is_placed`."""
+        self._is_placed = False
+        """Whether the next read may continue there."""
+        self.known = 0
+        """The highest number that was returned, or was found to be this spool's."""
         self._rows: list[tuple[ProducerRecord, bytes]] = []
         """Records of the group that was read last and have not been returned."""
-        self._cursor = _Cursor(Segment(0, b""), 0, 0)
+        self._cursor = _Cursor(Segment(0, b""), 0, 0, b"")
         self._data, self._begin = b"", 0
-        """A piece of the cursor's segment, and where it begins."""
+        """Some bytes of the cursor's segment, and where they begin."""
+        self._whole = 0
+        """The number that was not on the disk yet when they were read: from it on they may have been overwritten."""
+        self._failure: SpoolError | None = None
 
     def read(self, after: bytes | None, limit: int) -> Sequence[tuple[ProducerRecord, bytes]]:
         """The records behind this position, `limit` at most; fewer where they have many bytes, or where there are none.
@@ -78,48 +90,76 @@ class SpoolReader:
         Raises MarkerError where the position is none of this spool's, or where what follows it was removed; SpoolError
         where a file is damaged; OSError.
         """
-        if after != self._after:
+        if self._failure is not None:
+            raise self._failure.again()
+        if after != self._after or not self._is_placed:
             self._seek(after)
-        self._after = b""  # Until all is well: what is raised below has the next call begin at its position.
+        self._is_placed = False  # Until all is well: what is raised below has the next call begin at its position.
         rows, self._rows = self._rows[:limit], self._rows[limit:]
         size = 0
         touched: set[str] = set()
         while len(rows) < limit and size < _BYTES_MAX:
-            group = self._next_group()
-            if group is None:
-                break
+            try:
+                group = self._next_group()
+                if group is None:
+                    break
+                found = self._rows_of(group)
+            except SpoolError:
+                if rows:  # What is before the damage comes first.
+                    break
+                raise
             touched.add(file_name(self._cursor.segment.base))
-            found = self._rows_of(group)
-            self._cursor = self._cursor._replace(at=group.end, number=group.next)
+            self._pass(group)
             size += group.size
             room = limit - len(rows)
             rows += found[:room]
             self._rows = found[room:]
         if self._end is None:
-            for name in touched:
-                self._files.sync(name)
-        self._after = rows[-1][1] if rows else after
+            self._sync(touched)
+        self._after, self._is_placed = rows[-1][1] if rows else after, True
+        self.known = max(self.known, self._cursor.number - 1 - len(self._rows))
         return rows
+
+    def _sync(self, names: set[str]) -> None:
+        """Bring what was found to the disk. After an error the next call might say that all is well: there is none."""
+        try:
+            for name in names:
+                self._files.sync(name)
+        except OSError as error:
+            self._failure = SpoolError(
+                f"The spool could not be brought to the disk: {error.strerror or error}.",
+                hint="Start this process and the one that writes again when the disk is well.",
+            )
+            raise self._failure.again() from error
 
     # --- groups
 
     def _next_group(self) -> Group | None:
         """The next group with records; None where there is none yet."""
         while True:
-            if self._end is not None and self._cursor.number >= self._end():
+            end = None if self._end is None else self._end()
+            if end is not None and self._cursor.number >= end:
                 return None
             group = self._group_here()
             if group is None and not self._enter_next_segment():
+                if end is not None:
+                    raise self._damaged(f"its group at byte {self._cursor.at} is not whole")
                 return None
             if group is not None:
                 if group.size:
                     return group
-                self._cursor = self._cursor._replace(at=group.end, number=group.next)
+                self._pass(group)
+
+    def _pass(self, group: Group) -> None:
+        name = group.name if group.size else b""  # Where records were removed, it may not be the name that they had.
+        if not group.records:
+            name = self._cursor.name
+        self._cursor = self._cursor._replace(at=group.end, number=group.next, name=name)
 
     def _group_here(self) -> Group | None:
-        segment, at, number = self._cursor
+        segment, at, number, _ = self._cursor
         name = file_name(segment.base)
-        if not self._has(at, GROUP_BYTES):
+        if number >= self._whole or not self._has(at, GROUP_BYTES):
             self._load(name, at, _CHUNK)
         group = read_group(self._data, at - self._begin, self._segments.seed, self._begin)
         if group is None or not self._has(at, GROUP_BYTES + group.size):
@@ -127,8 +167,6 @@ class SpoolReader:
             self._load(name, at, max(size, _CHUNK))
             group = read_group(self._data, 0, self._segments.seed, at)
         if group is None or not self._has(at, GROUP_BYTES + group.size):
-            if self._end is not None and number < self._end() and (self._data or self._is_last()):
-                raise self._damaged(f"its header at byte {at} is not whole")
             return None
         if group.base != number:
             raise self._damaged(f"the group at byte {at} begins with number {group.base}")
@@ -138,10 +176,12 @@ class SpoolReader:
         return self._begin <= at and at + size <= self._begin + len(self._data)
 
     def _load(self, name: str, at: int, size: int) -> None:
-        self._data, self._begin = self._files.read(name, at, size), at
-
-    def _is_last(self) -> bool:
-        return self._segments.after(self._cursor.segment) is None
+        self._whole = _ANY if self._end is None else self._end()
+        try:
+            self._data = self._files.read(name, at, size)
+        except FileNotFoundError:  # It was read to its end, and all of it is delivered.
+            self._data = b""
+        self._begin = at
 
     def _rows_of(self, group: Group) -> list[tuple[ProducerRecord, bytes]]:
         begin = group.at - self._begin + GROUP_BYTES
@@ -175,14 +215,16 @@ class SpoolReader:
             self._data = b""
             if self._group_here() is not None:
                 return True
-            raise self._damaged(f"the group at byte {self._cursor.at} is not whole")
+            raise self._damaged(f"its group at byte {self._cursor.at} is not whole")
+        if self._cursor.name not in (segment.previous, b""):
+            raise self._damaged(f"or {file_name(segment.base)} was not written after it")
         self._files.done(file_name(self._cursor.segment.base))
         self._enter(segment)
         return True
 
     def _enter(self, segment: Segment) -> None:
-        self._cursor = _Cursor(segment, SEGMENT_BYTES, segment.base)
-        self._data, self._begin = b"", 0
+        self._cursor = _Cursor(segment, SEGMENT_BYTES, segment.base, segment.previous)
+        self._data, self._begin, self._whole = b"", 0, 0
 
     def _seek(self, after: bytes | None) -> None:
         """Continue behind this position."""
@@ -212,14 +254,16 @@ class SpoolReader:
                 hint="Was the marker set to an earlier position, or is this the folder of another one?",
             )
         segment = self._segments.of(number)
+        self._enter(segment)
         if number < segment.base:
             self._check_name(position, segment.previous)
-            self._enter(segment)
             return
         groups = read_groups(self._files, file_name(segment.base), segment, self._segments.seed)
         group = next((group for group in groups if group.base <= number < group.next), None)
         if group is None or (self._end is not None and number >= self._end()):
             last = groups[-1].next - 1 if groups else segment.base - 1
+            if self._segments.after(segment) is not None:
+                raise self._damaged(f"it ends with number {last}, and number {number} is in Kafka")
             raise MarkerError(
                 f"Records up to number {number} are in Kafka, and this spool ends with number {last}: it is an older "
                 "copy of a folder that was used on.",
@@ -227,13 +271,13 @@ class SpoolReader:
                 "FOLDER --new-id.",
             )
         self._check_name(position, group.name)
-        self._enter(segment)
-        self._cursor = _Cursor(segment, group.at, group.base)
-        whole = self._group_here()
-        assert whole is not None
-        if whole.size:
+        self._cursor = _Cursor(segment, group.at, group.base, b"")
+        if group.size and number + 1 < group.next:
+            whole = self._group_here()
+            if whole is None:
+                raise self._damaged(f"its group at byte {group.at} is not whole")
             self._rows = self._rows_of(whole)[number - group.base + 1 :]
-        self._cursor = _Cursor(segment, group.end, group.next)
+        self._pass(group)
 
     def _check_name(self, position: Position, name: bytes) -> None:
         if position.name != name:

@@ -53,14 +53,12 @@ class Segments:
 
     def list(self) -> None:
         """Read the headers of segments that are new, and forget those that are gone. Raises SpoolError, OSError."""
-        known = {head.base: head for head in self.heads}
-        found = []
-        for name in sorted(self._files.sizes()):
-            if name.endswith(SUFFIX):
-                base = name.removesuffix(SUFFIX)
-                head = known.get(int(base)) if base.isdigit() else None
-                found.append(head or read_segment(name, self._files.read(name, 0, SEGMENT_BYTES), self.spool_id))
-        self.heads = found
+        known = {file_name(head.base): head for head in self.heads}
+        self.heads = [
+            known.get(name) or read_segment(name, self._files.read(name, 0, SEGMENT_BYTES), self.spool_id)
+            for name in sorted(self._files.sizes())
+            if name.endswith(SUFFIX)
+        ]
 
     def of(self, number: int) -> Segment:
         """The segment in which this number would be."""
@@ -82,16 +80,32 @@ class Segments:
             freed += sizes.get(name, 0)
         return freed
 
-    def recover(self) -> Tail:
+    def check(self, known: int) -> None:
+        """Raise SpoolError unless there are segments, the last of which ends with this number or a later one."""
+        if not self.heads:
+            raise SpoolError(
+                "The folder of the spool has no segments.",
+                hint="Was it copied in part? What writes to a new one has to be started first.",
+            )
+        segment = self.heads[-1]
+        groups = read_groups(self._files, file_name(segment.base), segment, self.seed)
+        last = (groups[-1].next if groups else segment.base) - 1
+        if last < known:
+            raise _cut_short(last, known)
+
+    def recover(self, known: int) -> Tail:
         """Cut what a crash has left of a group, and find the end. Creates the first segment.
 
         The last whole group is written again: the system may have failed to write it, and show it all the same (as
-        PostgreSQL learned of Linux in 2018). Raises SpoolError where a group is damaged, not torn.
+        PostgreSQL learned of Linux in 2018). Raises SpoolError where a group is damaged, not torn, and where the spool
+        does not have the number `known`.
         """
         for name in self._files.sizes():
-            if name.endswith(TEMPORARY):
+            if name.endswith(SUFFIX + TEMPORARY):
                 self._files.remove(name)
         if not self.heads:
+            if known:
+                raise _cut_short(0, known)
             self.heads.append(create_segment(self._files, self.spool_id, Segment(1, NO_NAME)))
         segment = self.heads[-1]
         name = file_name(segment.base)
@@ -102,9 +116,13 @@ class Segments:
         if last is not None and self._rewritten(name, last) is None:
             groups.pop()
             end = last.at
-        if end < size:
-            self._cut(name, end, size, groups[-1].next if groups else segment.base)
         number = groups[-1].next if groups else segment.base
+        if end < size:
+            self._cut(name, end, size, number, known)
+        if number <= known:
+            raise _cut_short(number - 1, known)
+        if not groups:  # As for the last group: its name may not be on the disk.
+            create_segment(self._files, self.spool_id, segment)
         names = [group.name for group in groups if group.records]
         return Tail(name, end, number, names[-1] if names else segment.previous)
 
@@ -119,7 +137,7 @@ class Segments:
         self._files.sync(name)
         return group
 
-    def _cut(self, name: str, end: int, size: int, number: int) -> None:
+    def _cut(self, name: str, end: int, size: int, number: int, known: int) -> None:
         rest = self._files.read(name, end, size - end)
         later = next((group for group in find_groups(rest, self.seed) if group.base > number), None)
         if later is not None:
@@ -128,6 +146,8 @@ class Segments:
                 f"number {later.base} follows at byte {end + later.at}.",
                 hint="See which records these are with aioprod spool verify FOLDER; nothing was changed.",
             )
+        if number <= known:
+            raise _cut_short(number - 1, known)
         _logger.warning(
             "The segment %s ends within a write that was cut off by a crash: %s from byte %d on are dropped. No call "
             "has been answered for their records; the next one is number %d.",
@@ -138,6 +158,14 @@ class Segments:
         )
         self._files.truncate(name, end)
         self._files.sync(name)
+
+
+def _cut_short(last: int, known: int) -> SpoolError:
+    return SpoolError(
+        f"The spool ends with record number {last}, and number {known} was on the disk: a segment was cut or damaged, "
+        "or is missing.",
+        hint="Was the folder copied in part? Nothing was changed.",
+    )
 
 
 def create_segment(files: Files, spool_id: bytes, segment: Segment) -> Segment:

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from aioprod.errors import AioprodError, ConfigError, UsageError
+from aioprod.cluster.names import topic_name_error
+from aioprod.errors import AioprodError, ConfigError, InvalidTopicError, UsageError
 from aioprod.interceptors import Interceptors
 from aioprod.producer.preparation import Preparation, Prepared
 from aioprod.spool.entries import encode_entry
@@ -159,8 +160,11 @@ class Waiter:
 
 
 def encoded(prepared: Prepared, now_ms: int, seed: int) -> bytes:
-    """A checked record as the spool has it; one without a timestamp gets the present time."""
+    """A checked record as the spool has it; one without a timestamp gets the present time. Raises InvalidTopicError."""
     topic, key, value, headers, partition, timestamp = prepared
+    reason = topic_name_error(topic)
+    if reason is not None:
+        raise InvalidTopicError(reason)
     return encode_entry(
         topic.encode(), key, value, headers, partition, now_ms if timestamp is None else timestamp, seed
     )

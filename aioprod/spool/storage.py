@@ -24,10 +24,10 @@ _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 class Threads(Protocol):
-    """Runs functions that block."""
+    """Runs functions that block: one that writes at a time, and beside it one other."""
 
-    def run(self, function: Callable[[], _T], /) -> Awaitable[_T]:
-        """Call it in a thread."""
+    def run(self, function: Callable[[], _T], *, writes: bool) -> Awaitable[_T]:
+        """Call it in a thread, after those before it, also where the callers of these were cancelled."""
         ...
 
     def close(self) -> None:
@@ -53,8 +53,8 @@ class Storage:
         """
         threads = _TwoThreads()
         try:
-            files = await threads.run(lambda: FolderFiles(folder))
-            kind = await threads.run(lambda: _file_system(folder))
+            files = await threads.run(lambda: FolderFiles(folder), writes=False)
+            kind = await threads.run(lambda: _file_system(folder), writes=False)
         except OSError as error:
             threads.close()
             raise unusable(str(folder), error) from error
@@ -67,28 +67,30 @@ class Storage:
             )
         return cls(files, threads, os.urandom, str(folder))
 
-    async def run(self, function: Callable[[], _T]) -> _T:
-        """Call a function that uses the files."""
-        return await self._threads.run(function)
+    async def run(self, function: Callable[[], _T], *, writes: bool = False) -> _T:
+        """Call a function that uses the files; one that writes records runs beside the others, which take turns."""
+        return await self._threads.run(function, writes=writes)
 
     async def close(self) -> None:
-        """Close the files, and give up the locks."""
+        """Close the files, and release the locks."""
         await self.run(self.files.close)
         self._threads.close()
 
 
 class _TwoThreads:
-    """One writes while the other reads."""
+    """One writes while the other reads. Each ends one call before it begins the next, also if it was cancelled."""
 
     def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(2, "aioprod spool")
+        self._writing = ThreadPoolExecutor(1, "aioprod spool writes")
+        self._reading = ThreadPoolExecutor(1, "aioprod spool")
         self._loop = asyncio.get_running_loop()
 
-    def run(self, function: Callable[[], _T]) -> Awaitable[_T]:
-        return self._loop.run_in_executor(self._executor, function)
+    def run(self, function: Callable[[], _T], *, writes: bool) -> Awaitable[_T]:
+        return self._loop.run_in_executor(self._writing if writes else self._reading, function)
 
     def close(self) -> None:
-        self._executor.shutdown(wait=False)
+        self._writing.shutdown(wait=False)
+        self._reading.shutdown(wait=False)
 
 
 def unusable(name: str, error: OSError) -> SpoolError:

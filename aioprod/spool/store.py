@@ -8,11 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from aioprod._logger import Logger
-from aioprod._short_reprs import shown
-from aioprod.errors import AioprodError, BufferFullError, MarkerError, SpoolError
-from aioprod.spool.files import replace
-from aioprod.spool.layout import SUFFIX, Group
+from aioprod.errors import AioprodError, BufferFullError, RecordTooLargeError, SpoolError
+from aioprod.spool.files import is_full
+from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, SUFFIX, Group
+from aioprod.spool.notes import Note, read_id
 from aioprod.spool.reading import Position, SpoolReader
 from aioprod.spool.segments import Segments
 from aioprod.spool.storage import Storage, unusable
@@ -21,15 +20,14 @@ from aioprod.types import ProducerRecord
 
 __all__ = ["Limits", "Store"]
 
-_logger = Logger("aioprod.spool")
-
 _T = TypeVar("_T")
 
-_ID: Final = "id"
-_ID_TEXT: Final = "aioprod spool 1 "
-_DELIVERED: Final = "delivered"
 _POLL_S: Final = 0.1
 """How often to look for what another process has written, or removed."""
+_OVERHEAD: Final = GROUP_BYTES + SEGMENT_BYTES
+"""What the next group may have beside its records."""
+_CALL_MAX: Final = 1 << 31
+"""The bytes of one call's records at most: a group's header has 32 bits for them."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +60,11 @@ class Store:
         """The bytes of all segments."""
         self.delivered_position: Position | None = None
         """Up to here records are in Kafka, as far as the folder knows."""
-        self._noted = 0
-        """The number that the folder's note has."""
+        self._delivered = Note(storage, "delivered", segments.seed)
+        self._ended = Note(storage, "end", segments.seed)
+        """The last record of a spool that was closed."""
+        self._tail_at = 0
+        """Where the last group ends."""
         self._on_durable: Callable[[Group], None] | None = None
         self._more = asyncio.Event()
         self._freed = asyncio.Event()
@@ -87,7 +88,7 @@ class Store:
         def opened() -> tuple[Store, GroupWriter | None]:
             _lock(storage, "writer.lock", writes)
             _lock(storage, "reader.lock", reads)
-            spool_id = _read_id(storage, may_create=writes)
+            spool_id = read_id(storage, may_create=writes)
             store = Store(storage, limits, spool_id, Segments(storage.files, spool_id))
             return store, store._open_files(writes)
 
@@ -109,27 +110,38 @@ class Store:
         return store
 
     def _open_files(self, writes: bool) -> GroupWriter | None:
-        self._read_delivered()
+        self._delivered.read()
+        self._ended.read()
+        known = max(self._delivered.number, self._ended.number)
         self._segments.list()
         writer = None
-        if writes:
-            tail = self._segments.recover()
+        if not writes:
+            self._segments.check(known)
+        else:
+            tail = self._segments.recover(known)
+            self._tail_at = tail.at
             segment_bytes = self._limits.segment_bytes
             writer = GroupWriter(self._files, self._segments, tail, segment_bytes, self._storage.random_bytes)
         self._measure()
+        self.delivered_position = self._delivered.position
+        first = self._segments.heads[0]
+        if first.base - 1 > self._delivered.number:  # A crash, or a full disk, has left the segments without the note.
+            self.delivered_position = Position(first.base - 1, first.previous)
         return writer
 
     async def close(self) -> None:
-        """Write what waits, seal the end, and unlock the folder."""
-        if self._commit is not None and self._writer is not None:
+        """Write what waits, note the end, and unlock the folder."""
+        if self._commit is not None:
             await self._commit.close()
-            if self._writer.failure is None:
-                with suppress(SpoolError, BufferFullError):
-                    await self.run(self._seal)
-        if self._reader is not None:
-            with suppress(OSError):
-                await self.run(self._note_delivered)
+        with suppress(OSError):
+            await self.run(self._note)
         await self._storage.close()
+
+    def _note(self) -> None:
+        if self._writer is not None and self._writer.failure is None:
+            self._ended.write(Position(self.last_number, self._writer.tail.previous))
+        if self._reader is not None and self.delivered_position is not None:
+            self._delivered.write(self.delivered_position)
 
     # --- what is known
 
@@ -159,9 +171,11 @@ class Store:
     # --- writing
 
     def add(self, data: bytes, records: int, waiter: Written | None) -> None:
-        """Write these encoded records soon. Raises BufferFullError where there is no room, SpoolError after a failure.
+        """Write these encoded records soon.
 
-        What `waiter` gets is said once; without one `on_failed` has the records that could not be kept.
+        Raises BufferFullError where there is no room, RecordTooLargeError where there may never be, and SpoolError
+        after a failure. What `waiter` gets is said once; without one `on_failed` has the records that could not be
+        kept.
         """
         if self._turn.locked() or not self._has_room(len(data)):
             raise self._full(len(data))
@@ -175,6 +189,8 @@ class Store:
         try:
             async with asyncio.timeout(timeout), self._turn:
                 while not self._has_room(len(data)):
+                    if isinstance(full := self._full(len(data)), RecordTooLargeError):
+                        raise full
                     await self._until_freed()
                 self._added(data, records, waiter)
         except TimeoutError:
@@ -195,16 +211,26 @@ class Store:
         if self.failure is not None:
             raise self.failure.again()
         pending = self._commit.pending_bytes
-        if pending and pending + size > self._limits.pending_bytes:
+        if (pending and pending + size > self._limits.pending_bytes) or size > _CALL_MAX:
             return False
-        return self.bytes + pending + size <= self._limits.max_bytes
+        return self.bytes + pending + size + _OVERHEAD <= self._limits.max_bytes
 
-    def _full(self, size: int) -> BufferFullError:
+    def _full(self, size: int) -> AioprodError:
+        assert self._commit is not None
         limits = self._limits
-        if self.bytes + size > limits.max_bytes:
+        # The last segment is not removed, so this much is free when all is delivered.
+        most = min(limits.max_bytes - limits.segment_bytes - _OVERHEAD, _CALL_MAX)
+        if size > most:
+            return RecordTooLargeError(
+                f"The records of one call have {size} bytes, and the spool {self._storage.name} may never have room "
+                f"for more than {most}.",
+                hint="Give it more max_bytes, or fewer records in one call.",
+            )
+        held = self.bytes + self._commit.pending_bytes
+        if held + size + _OVERHEAD > limits.max_bytes:
             return BufferFullError(
-                f"The spool {self._storage.name} holds {self.bytes} bytes, and a record of {size} would exceed its "
-                f"max_bytes, {limits.max_bytes}.",
+                f"The spool {self._storage.name} holds {held} bytes, and {size} more would exceed its max_bytes, "
+                f"{limits.max_bytes}.",
                 hint="Room comes back as records are delivered: is Kafka away? Or give it more max_bytes.",
             )
         return BufferFullError(
@@ -221,15 +247,13 @@ class Store:
             await self.run(self._measure)
 
     def _note_durable(self, group: Group) -> None:
-        self.bytes += group.end - group.at
+        # The header of a segment counts with its first group.
+        self.bytes += group.size + GROUP_BYTES if group.at == self._tail_at else group.end
+        self._tail_at = group.end
         self._more.set()
         self._freed.set()
         if self._on_durable is not None:
             self._on_durable(group)
-
-    def _seal(self) -> None:
-        assert self._writer is not None
-        self._writer.write((), 0)
 
     # --- reading: a relay's source
 
@@ -248,40 +272,29 @@ class Store:
             await asyncio.sleep(_POLL_S)
 
     async def delivered(self, position: bytes) -> None:
-        """Everything up to this position is in Kafka for good: remove the segments that have nothing else."""
-        self.delivered_position = Position.of(position)
+        """Everything up to this position is in Kafka for good: remove the segments that have nothing else.
+
+        Raises MarkerError where it is none of this spool, OSError.
+        """
+        place, reader = Position.of(position), self._reader
+        assert reader is not None
+        if place.number > reader.known:
+            await self.run(lambda: reader.read(position, 0))
+        if place.number > self.delivered_number:
+            self.delivered_position = place
         head = self._segments.heads
-        if self._noted == 0 or (len(head) > 1 and head[1].base <= self.delivered_number + 1):
-            await self.run(self._trim)
+        if self._delivered.position is None or (len(head) > 1 and head[1].base <= place.number + 1):
+            freed = await self.run(lambda: self._trim(place))
+            self.bytes -= freed
             self._freed.set()
 
-    def _trim(self) -> None:
-        # The note first: without the records before it nothing else says that they were delivered.
-        self._note_delivered()
-        self.bytes -= self._segments.trim(self.delivered_number)
-
-    # --- small files
-
-    def _note_delivered(self) -> None:
-        position = self.delivered_position
-        if position is not None and position.number > self._noted:
-            replace(self._files, _DELIVERED, position.to_bytes())
-            self._noted = position.number
-
-    def _read_delivered(self) -> None:
-        sizes = self._files.sizes()
-        if _DELIVERED in sizes:
-            try:
-                position = Position.of(self._files.read(_DELIVERED, 0, sizes[_DELIVERED]))
-            except MarkerError:
-                _logger.warning(
-                    "The file %r of the spool %s is damaged: how many records wait is not known before the marker is "
-                    "read.",
-                    _DELIVERED,
-                    self._storage.name,
-                )
-            else:
-                self.delivered_position, self._noted = position, position.number
+    def _trim(self, position: Position) -> int:
+        try:
+            self._delivered.write(position)
+        except OSError as error:
+            if not is_full(error):  # Else there is room for the note when the segments are gone.
+                raise
+        return self._segments.trim(position.number)
 
     def _measure(self) -> None:
         sizes = self._files.sizes()
@@ -302,28 +315,3 @@ def _lock(storage: Storage, name: str, wanted: bool) -> None:
             f"Another process has the spool {storage.name} open.",
             hint="Give each process a folder of its own, or have one `aioprod spool drain` relay them all.",
         )
-
-
-def _read_id(storage: Storage, *, may_create: bool) -> bytes:
-    """The id of the folder; a new one has none yet."""
-    files = storage.files
-    sizes = files.sizes()
-    if _ID not in sizes:
-        if any(name.endswith(SUFFIX) for name in sizes) or not may_create:
-            raise SpoolError(
-                f"The folder {storage.name} has no file {_ID!r}, which says which spool it is.",
-                hint="Was it copied in part? Give the folder of a spool, or an empty one to a producer.",
-            )
-        replace(files, _ID, f"{_ID_TEXT}{storage.random_bytes(16).hex()}\n".encode())
-    text = files.read(_ID, 0, 200).decode(errors="replace").strip()
-    if not text.startswith(_ID_TEXT):
-        raise SpoolError(
-            f"The file {_ID!r} of the folder {storage.name} is not that of a spool of this version: {shown(text)}."
-        )
-    try:
-        spool_id = bytes.fromhex(text.removeprefix(_ID_TEXT))
-    except ValueError:
-        spool_id = b""
-    if len(spool_id) != 16:
-        raise SpoolError(f"The file {_ID!r} of the folder {storage.name} is damaged: {shown(text)}.")
-    return spool_id

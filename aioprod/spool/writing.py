@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from aioprod._logger import Logger
 from aioprod.errors import AioprodError, BufferFullError, SpoolError
-from aioprod.spool.files import Files
-from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, Segment, file_name, group_header
+from aioprod.spool.files import Files, is_full, prepare, put_in_place
+from aioprod.spool.layout import (
+    GROUP_BYTES,
+    NAME_BYTES,
+    SEGMENT_BYTES,
+    Group,
+    Segment,
+    file_name,
+    group_header,
+    segment_header,
+)
 from aioprod.spool.reading import Position
-from aioprod.spool.segments import Segments, Tail, create_segment
+from aioprod.spool.segments import Segments, Tail
 from aioprod.spool.storage import Storage
 
 __all__ = ["Forming", "GroupCommit", "GroupWriter", "Written"]
 
 _logger = Logger("aioprod.spool")
 
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What systems say of a disk that has no room."""
-
 
 class Written(Protocol):
-    """Hears what became of some records."""
+    """Is notified of what became of some records."""
 
     def kept(self, first: Position) -> None:
         """They are on the disk, and have numbers from this one on."""
@@ -70,52 +75,85 @@ class GroupWriter:
         Raises BufferFullError where the disk has no room; the next call may be more lucky. Raises SpoolError where the
         disk does not do what it should: what is on it is not known then, and every later call raises the same.
         """
-        if self.failure is not None:
-            raise self.failure.again()
+        self._check_failure()
         size = sum(map(len, parts))
         try:
             if self.tail.at > SEGMENT_BYTES and self.tail.at + GROUP_BYTES + size > self._segment_bytes:
                 self._roll()
             group = Group(self.tail.at, self.tail.number, count, size, self._new_name(NAME_BYTES))
             self._append(b"".join((group_header(group, self._segments.seed), *parts)))
-        except OSError as error:
-            if error.errno in _FULL:
-                raise BufferFullError(
-                    f"The disk of the spool has no room for {size} bytes more: {error.strerror}.",
-                    hint="Nothing that it holds is lost. Room comes back as records are delivered.",
-                ) from error
-            raise self._fail(f"could not write to {self.tail.name}", error) from error
-        try:
             self._files.sync(self.tail.name)
-        except OSError as error:
-            raise self._fail(f"could not bring {self.tail.name} to the disk", error) from error
+        except _NoRoomError as error:
+            raise BufferFullError(
+                f"The disk of the spool has no room for {size} bytes more: {error.strerror}.",
+                hint="Nothing that it holds is lost. Room comes back as records are delivered.",
+            ) from error
+        except Exception as error:  # of any type: what is on the disk is not known
+            raise self._fail(error) from error
         previous = group.name if count else self.tail.previous
         self.tail = Tail(self.tail.name, group.end, group.next, previous)
         return group
 
+    @property
+    def is_segment_full(self) -> bool:
+        """Whether the last segment has more than it should: it can be removed only when another one follows it."""
+        return self.tail.at > SEGMENT_BYTES and self.tail.at >= self._segment_bytes
+
+    def end_segment(self) -> None:
+        """Begin a segment while there is nothing to write. Blocks. A failure is that of the next `write`."""
+        try:
+            self._check_failure()
+            self._roll()
+        except (_NoRoomError, SpoolError):
+            pass
+        except Exception as error:
+            self._fail(error)
+
+    def _check_failure(self) -> None:
+        if self.failure is not None:
+            raise self.failure.again()
+
     def _append(self, data: bytes) -> None:
         try:
             self._files.write(self.tail.name, self.tail.at, data)
-        except OSError:
+        except OSError as error:
+            if not is_full(error):
+                raise
+            # Synced, as the next group may go to another segment, and this one would end with a part of a group.
             self._files.truncate(self.tail.name, self.tail.at)
-            raise
+            self._files.sync(self.tail.name)
+            raise _NoRoomError(*error.args) from error
 
     def _roll(self) -> None:
         """Begin a segment. All groups before it are on the disk."""
-        segment = create_segment(self._files, self._segments.spool_id, Segment(self.tail.number, self.tail.previous))
+        head = Segment(self.tail.number, self.tail.previous)
+        name = file_name(head.base)
+        try:
+            prepare(self._files, name, segment_header(self._segments.spool_id, head))
+        except OSError as error:
+            if is_full(error):
+                raise _NoRoomError(*error.args) from error
+            raise
+        # What fails from here on is final: with a segment behind it, this one may get no group more.
+        put_in_place(self._files, name)
         self._files.done(self.tail.name)
-        self._segments.heads.append(segment)
-        self.tail = self.tail._replace(name=file_name(segment.base), at=SEGMENT_BYTES)
+        self._segments.heads.append(head)
+        self.tail = self.tail._replace(name=name, at=SEGMENT_BYTES)
 
-    def _fail(self, what: str, error: OSError) -> SpoolError:
+    def _fail(self, error: Exception) -> SpoolError:
         """Fail for good: after an error the system may forget what it has not written, and say that all is well."""
+        reason = error.strerror if isinstance(error, OSError) else ""
         self.failure = SpoolError(
-            f"The spool {what}: {error.strerror or error}.",
+            f"The spool could not bring a group to {self.tail.name}: {reason or repr(error)}.",
             hint="What it has acknowledged is on the disk. Start the process again when the disk is well.",
         )
         self.failure.may_be_stored = True
         _logger.error("%s Nothing is accepted until the spool is opened again.", self.failure)
         return self.failure.again()
+
+
+class _NoRoomError(OSError):
+    """The disk has no room, and all that was written before is as it was."""
 
 
 class GroupCommit:
@@ -175,11 +213,13 @@ class GroupCommit:
             self._wake.clear()
             while self._forming:
                 await self._write(self._forming.popleft())
+                if self._writer.is_segment_full:
+                    await self._storage.run(self._writer.end_segment, writes=True)
             self._idle.set()
 
     async def _write(self, forming: Forming) -> None:
         try:
-            group = await self._storage.run(lambda: self._writer.write(forming.parts, forming.records))
+            group = await self._storage.run(lambda: self._writer.write(forming.parts, forming.records), writes=True)
         except AioprodError as error:
             self.pending_bytes -= forming.size
             for _, _, waiter in forming.waiters:
