@@ -12,11 +12,12 @@ from uuid import UUID
 from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, AuthorizationError, InvalidTopicError, MarkerError, RequestTimedOutError
 from aioprod.producer import Producer
+from aioprod.relay.columns import ColumnRows, Rows
 from aioprod.relay.marker import Marker
 from aioprod.relay.markers import Markers
 from aioprod.relay.outcomes import Outcomes
-from aioprod.relay.runs import Rows, Run
-from aioprod.relay.sending import Parts, parts_of, send_all, send_each
+from aioprod.relay.runs import Run
+from aioprod.relay.sending import Parts, parts_of, parts_of_columns, send_all, send_each
 from aioprod.types import ProducerRecord, RecordMetadata, TopicPartition
 
 __all__ = ["POSITION_HEADER", "SOURCE_HEADER", "AtLeastOnce", "Delivery", "ExactlyOnce"]
@@ -84,7 +85,10 @@ class ExactlyOnce:
 
     def prepare(self, rows: Rows) -> Parts | None:
         """The records as they are."""
-        return None if self._outcomes.wants(rows) else parts_of(_records(rows))
+        if self._outcomes.wants(rows):
+            return None
+        parts = parts_of_columns(rows) if isinstance(rows, ColumnRows) else None
+        return parts_of(_records(rows)) if parts is None else parts
 
     async def deliver(self, run: Run, sent: Sent) -> None:
         """Commit the records and the marker together. Raises MarkerError where its topic was created again."""

@@ -15,13 +15,14 @@ from aioprod._short_reprs import shown
 from aioprod.errors import AioprodError, MarkerError, UsageError
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.producer import Producer
+from aioprod.relay.columns import Row
 from aioprod.relay.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from aioprod.relay.failures import ReplacedError, ends, is_fenced, is_poison
 from aioprod.relay.health import Lag, RelayHealth
 from aioprod.relay.markers import Markers
 from aioprod.relay.meters import RelayMetrics
 from aioprod.relay.outcomes import UNWATCHED, Outcomes
-from aioprod.relay.runs import Row, Run, RunReader
+from aioprod.relay.runs import Run, RunReader
 from aioprod.relay.source import Source
 from aioprod.types import RecordMetadata
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from aioprod.relay.runs import Rows
+from aioprod.relay.columns import Rows
 from aioprod.types import RecordMetadata
 
 __all__ = ["UNWATCHED", "Outcomes"]

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from aioprod.errors import BufferFullError
 from aioprod.producer import Producer
+from aioprod.relay.columns import ColumnRows
 from aioprod.types import ProducerRecord, RecordMetadata
 
-__all__ = ["Part", "Parts", "parts_of", "send_all", "send_each"]
+__all__ = ["Part", "Parts", "parts_of", "parts_of_columns", "send_all", "send_each"]
 
 
 class Part(NamedTuple):
@@ -27,6 +28,15 @@ class Part(NamedTuple):
 
 Parts: TypeAlias = list[list[Part]]
 """Lists of parts may leave at once; within one, each part waits for the one before it."""
+
+
+def parts_of_columns(rows: ColumnRows) -> Parts | None:
+    """The same for rows in columns, if they have one topic and no partitions; else None."""
+    topics, partitions = rows.topics, rows.partitions
+    if topics.count(topics[0]) < len(topics) or partitions.count(None) < len(partitions):
+        return None
+    columns = rows.values, _column(rows.keys), _column(rows.headers), rows.timestamps
+    return [[Part(topics[0], None, *columns)]]
 
 
 def parts_of(records: Sequence[ProducerRecord]) -> Parts:

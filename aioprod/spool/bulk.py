@@ -70,7 +70,7 @@ class BulkIntake:
         if self.count and len(self.failures) == self.count:
             raise self.failures[0][1]
 
-    async def _encoded(self, value: Any) -> bytes | None:
+    async def _encoded(self, value: Any) -> bytearray | None:
         index = self.count
         self.count += 1
         key = self._next("keys", self._keys, None)

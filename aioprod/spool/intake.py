@@ -51,7 +51,7 @@ class Intake:
         partition: int | None,
         headers: Headers | None,
         timestamp: Timestamp | None,
-    ) -> bytes:
+    ) -> bytearray:
         """A record as the spool has it; raises InvalidRecordError and its subclasses, or UsageError."""
         if not self.preparation.plain or type(topic) is not str:
             return self.encode_prepared(
@@ -74,14 +74,14 @@ class Intake:
         partition: int | None,
         headers: Headers | None,
         timestamp: Timestamp | None,
-    ) -> bytes:
+    ) -> bytearray:
         """The same where a serializer may have to be awaited."""
         if self.preparation.plain and type(topic) is str:
             return self.encode(topic, value, key, partition, headers, timestamp)
         record = record_of(topic, value, key, partition, headers, timestamp)
         return self.encode_prepared(await self.preparation.accept_async(record))
 
-    def encode_prepared(self, prepared: Prepared) -> bytes:
+    def encode_prepared(self, prepared: Prepared) -> bytearray:
         """A record that went through interceptors and serializers."""
         topic, key, value, headers, partition, timestamp = prepared
         name = self._topics.get(topic) or self._encoded_topic(topic)

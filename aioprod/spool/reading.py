@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple, Self
 
 from aioprod._short_reprs import shown
 from aioprod.errors import CorruptRecordError, MarkerError, SpoolError
+from aioprod.relay.columns import ColumnRows
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.files import Files
 from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, Group, Segment, file_name, read_group
 from aioprod.spool.segments import Segments, read_groups
-from aioprod.types import ProducerRecord
 
 __all__ = ["Position", "SpoolReader"]
 
@@ -45,7 +45,10 @@ class _Cursor(NamedTuple):
 
     segment: Segment
     at: int
+    """Where its group begins."""
     number: int
+    entry_at: int = 0
+    """Where its record begins; 0 for the first one of the group."""
 
 
 class SpoolReader:
@@ -65,14 +68,12 @@ class SpoolReader:
         self._delivered = delivered
         self._entries = EntryReader(segments.seed)
         self._after: bytes | None = b""
-        """The position behind which `_rows` begin; b"" before the first read."""
-        self._rows: list[tuple[ProducerRecord, bytes]] = []
-        """Records of the group that was read last and have not been returned."""
+        """The position behind which the cursor is; b"" where it is nowhere."""
         self._cursor = _Cursor(Segment(0, b""), 0, 0)
         self._data, self._begin = b"", 0
         """A piece of the cursor's segment, and where it begins."""
 
-    def read(self, after: bytes | None, limit: int) -> Sequence[tuple[ProducerRecord, bytes]]:
+    def read(self, after: bytes | None, limit: int) -> ColumnRows:
         """The records behind this position, `limit` at most; fewer where they have many bytes, or where there are none.
 
         Raises MarkerError where the position is none of this spool's, or where what follows it was removed; SpoolError
@@ -81,24 +82,18 @@ class SpoolReader:
         if after != self._after:
             self._seek(after)
         self._after = b""  # Until all is well: what is raised below has the next call begin at its position.
-        rows, self._rows = self._rows[:limit], self._rows[limit:]
-        size = 0
+        rows = ColumnRows()
         touched: set[str] = set()
-        while len(rows) < limit and size < _BYTES_MAX:
+        while len(rows) < limit and rows.size < _BYTES_MAX:
             group = self._next_group()
             if group is None:
                 break
             touched.add(file_name(self._cursor.segment.base))
-            found = self._rows_of(group)
-            self._cursor = self._cursor._replace(at=group.end, number=group.next)
-            size += group.size
-            room = limit - len(rows)
-            rows += found[:room]
-            self._rows = found[room:]
+            self._take(group, limit - len(rows), rows)
         if self._end is None:
             for name in touched:
                 self._files.sync(name)
-        self._after = rows[-1][1] if rows else after
+        self._after = rows.position(-1) if rows else after
         return rows
 
     # --- groups
@@ -117,7 +112,7 @@ class SpoolReader:
                 self._cursor = self._cursor._replace(at=group.end, number=group.next)
 
     def _group_here(self) -> Group | None:
-        segment, at, number = self._cursor
+        segment, at, number, _ = self._cursor
         name = file_name(segment.base)
         if not self._has(at, GROUP_BYTES):
             self._load(name, at, _CHUNK)
@@ -130,7 +125,7 @@ class SpoolReader:
             if self._end is not None and number < self._end() and (self._data or self._is_last()):
                 raise self._damaged(f"its header at byte {at} is not whole")
             return None
-        if group.base != number:
+        if group.base != number and not self._cursor.entry_at:
             raise self._damaged(f"the group at byte {at} begins with number {group.base}")
         return group
 
@@ -143,14 +138,26 @@ class SpoolReader:
     def _is_last(self) -> bool:
         return self._segments.after(self._cursor.segment) is None
 
-    def _rows_of(self, group: Group) -> list[tuple[ProducerRecord, bytes]]:
-        begin = group.at - self._begin + GROUP_BYTES
+    def _take(self, group: Group, limit: int, rows: ColumnRows) -> None:
+        """Add the next records of a group, and move the cursor behind them."""
+        cursor = self._cursor
+        begin = (cursor.entry_at or group.at + GROUP_BYTES) - self._begin
+        end = group.end - self._begin
+        count = min(limit, group.next - cursor.number)
         try:
-            records = self._entries.records(self._data, begin, begin + group.size, group.records)
+            stop = self._entries.read(self._data, begin, end, count, rows)
         except CorruptRecordError as error:
             raise self._damaged(f"in its group at byte {group.at} {error.message}") from None
-        suffix = b"." + group.name.hex().encode()
-        return [(record, b"%d" % number + suffix) for number, record in enumerate(records, group.base)]
+        number = cursor.number + count
+        if number < group.next:
+            self._cursor = cursor._replace(number=number, entry_at=self._begin + stop)
+        elif stop != end:
+            raise self._damaged(f"{end - stop} bytes follow the last record of its group at byte {group.at}")
+        else:
+            self._cursor = _Cursor(cursor.segment, group.end, number)
+        rows.numbers.extend(range(cursor.number, number))
+        rows.names.extend([b"." + group.name.hex().encode()] * count)
+        rows.size += stop - begin
 
     def _damaged(self, how: str) -> SpoolError:
         return SpoolError(
@@ -186,7 +193,6 @@ class SpoolReader:
 
     def _seek(self, after: bytes | None) -> None:
         """Continue behind this position."""
-        self._rows = []
         self._segments.list()
         first = self._segments.heads[0]
         if after is None:
@@ -230,10 +236,10 @@ class SpoolReader:
         self._enter(segment)
         self._cursor = _Cursor(segment, group.at, group.base)
         whole = self._group_here()
-        assert whole is not None
-        if whole.size:
-            self._rows = self._rows_of(whole)[number - group.base + 1 :]
-        self._cursor = _Cursor(segment, group.end, group.next)
+        if whole is not None and whole.size:
+            self._take(whole, number - group.base + 1, ColumnRows())
+        else:
+            self._cursor = _Cursor(segment, group.end, group.next)
 
     def _check_name(self, position: Position, name: bytes) -> None:
         if position.name != name:

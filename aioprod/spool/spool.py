@@ -158,7 +158,7 @@ class Waiter:
             self.future.set_exception(error.again())
 
 
-def encoded(prepared: Prepared, now_ms: int, seed: int) -> bytes:
+def encoded(prepared: Prepared, now_ms: int, seed: int) -> bytearray:
     """A checked record as the spool has it; one without a timestamp gets the present time."""
     topic, key, value, headers, partition, timestamp = prepared
     return encode_entry(

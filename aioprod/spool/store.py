@@ -18,6 +18,7 @@ from aioprod.spool.segments import Segments
 from aioprod.spool.storage import Storage, unusable
 from aioprod.spool.writing import Forming, GroupCommit, GroupWriter, Written
 from aioprod.types import ProducerRecord
+from aioprod.wire.buffer import Buffer
 
 __all__ = ["Limits", "Store"]
 
@@ -158,25 +159,28 @@ class Store:
 
     # --- writing
 
-    def add(self, data: bytes, records: int, waiter: Written | None) -> None:
+    def add(self, data: Buffer, records: int, waiter: Written | None, *, is_urgent: bool = True) -> None:
         """Write these encoded records soon. Raises BufferFullError where there is no room, SpoolError after a failure.
 
-        What `waiter` gets is said once; without one `on_failed` has the records that could not be kept.
+        It is urgent where a caller waits for just these. `waiter` hears once what became of them; without one
+        `on_failed` has the records that could not be kept.
         """
         if self._turn.locked() or not self._has_room(len(data)):
             raise self._full(len(data))
-        self._added(data, records, waiter)
+        self._added(data, records, waiter, is_urgent)
 
-    async def add_in_turn(self, data: bytes, records: int, waiter: Written | None, timeout: float) -> None:
+    async def add_in_turn(
+        self, data: Buffer, records: int, waiter: Written | None, timeout: float, *, is_urgent: bool = True
+    ) -> None:
         """The same; waits for room, after those that wait already."""
         if not self._turn.locked() and self._has_room(len(data)):
-            self._added(data, records, waiter)
+            self._added(data, records, waiter, is_urgent)
             return
         try:
             async with asyncio.timeout(timeout), self._turn:
                 while not self._has_room(len(data)):
                     await self._until_freed()
-                self._added(data, records, waiter)
+                self._added(data, records, waiter, is_urgent)
         except TimeoutError:
             raise self._full(len(data)) from None
 
@@ -185,9 +189,14 @@ class Store:
         assert self._commit is not None
         await self._commit.drain()
 
-    def _added(self, data: bytes, records: int, waiter: Written | None) -> None:
+    def hurry(self) -> None:
+        """Write at once what is not urgent and waits for more."""
         assert self._commit is not None
-        self._commit.add(data, records, waiter)
+        self._commit.hurry()
+
+    def _added(self, data: Buffer, records: int, waiter: Written | None, is_urgent: bool) -> None:
+        assert self._commit is not None
+        self._commit.add(data, records, waiter, is_urgent=is_urgent)
 
     def _has_room(self, size: int) -> bool:
         """Whether there is room; raises SpoolError after a failure."""

@@ -9,7 +9,7 @@ from aioprod._logger import Logger
 from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError
 from aioprod.interceptors import Interceptors
-from aioprod.relay.runs import Rows
+from aioprod.relay.columns import Rows
 from aioprod.spool.kept import Kept
 from aioprod.types import DeliveryCallback, RecordMetadata
 

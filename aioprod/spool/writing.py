@@ -15,6 +15,7 @@ from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, 
 from aioprod.spool.reading import Position
 from aioprod.spool.segments import Segments, Tail, create_segment
 from aioprod.spool.storage import Storage
+from aioprod.wire.buffer import Buffer
 
 __all__ = ["Forming", "GroupCommit", "GroupWriter", "Written"]
 
@@ -22,6 +23,14 @@ _logger = Logger("aioprod.spool")
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What systems say of a disk that has no room."""
+
+
+_GROUP_MAX: Final = 4 << 20
+"""The bytes with which a group is full."""
+_ENOUGH: Final = 256 << 10
+"""The bytes that are worth a sync, although no caller waits."""
+_LINGER_S: Final = 0.005
+"""How long records that no caller waits for wait for others."""
 
 
 class Written(Protocol):
@@ -42,7 +51,7 @@ class Forming:
     __slots__ = ("parts", "records", "size", "waiters")
 
     def __init__(self) -> None:
-        self.parts: list[bytes] = []
+        self.parts: list[Buffer] = []
         """Encoded records, one or several in each part."""
         self.records = 0
         self.size = 0
@@ -64,7 +73,7 @@ class GroupWriter:
         self.failure: SpoolError | None = None
         """Why nothing can be written until the spool is opened again."""
 
-    def write(self, parts: Sequence[bytes], count: int) -> Group:
+    def write(self, parts: Sequence[Buffer], count: int) -> Group:
         """Write records, and return when they are on the disk. Blocks.
 
         Raises BufferFullError where the disk has no room; the next call may be more lucky. Raises SpoolError where the
@@ -138,18 +147,18 @@ class GroupCommit:
         self._forming: deque[Forming] = deque()
         self.pending_bytes = 0
         """The bytes that have not been written, or not been synced."""
+        self._added = 0
+        self._done = 0
+        """How many records were ever added, and how many of them were written, or have failed."""
         self._wake = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._moved = asyncio.Event()
+        self._lingering: asyncio.TimerHandle | None = None
         self._task = asyncio.create_task(self._write_all(), name="aioprod spool writes")
 
-    def add(self, data: bytes, records: int, waiter: Written | None) -> None:
-        """Write these encoded records with the next group."""
+    def add(self, data: Buffer, records: int, waiter: Written | None, *, is_urgent: bool) -> None:
+        """Write these encoded records: with the next group, or, where it is not urgent, within some milliseconds."""
         forming = self._forming
         if not forming or forming[-1].size > _GROUP_MAX:
-            if not forming:
-                self._idle.clear()
-                self._wake.set()
             forming.append(Forming())
         group = forming[-1]
         if waiter is not None:
@@ -157,11 +166,27 @@ class GroupCommit:
         group.parts.append(data)
         group.records += records
         group.size += len(data)
+        self._added += records
         self.pending_bytes += len(data)
+        if is_urgent or group.size > _ENOUGH:
+            self._wake.set()
+        elif self._lingering is None:
+            self._lingering = asyncio.get_running_loop().call_later(_LINGER_S, self.hurry)
+
+    def hurry(self) -> None:
+        """Write at once what waits."""
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
+        self._wake.set()
 
     async def drain(self) -> None:
-        """Return when nothing waits to be written."""
-        await self._idle.wait()
+        """Return when everything that was added before is written, or has failed."""
+        last = self._added
+        self.hurry()
+        while self._done < last:
+            self._moved.clear()
+            await self._moved.wait()
 
     async def close(self) -> None:
         """Write what waits, and end."""
@@ -173,9 +198,13 @@ class GroupCommit:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._forming:
-                await self._write(self._forming.popleft())
-            self._idle.set()
+            for _ in range(len(self._forming)):
+                forming = self._forming.popleft()
+                try:
+                    await self._write(forming)
+                finally:
+                    self._done += forming.records
+                    self._moved.set()
 
     async def _write(self, forming: Forming) -> None:
         try:
@@ -190,7 +219,3 @@ class GroupCommit:
         self._on_durable(group)
         for index, _, waiter in forming.waiters:
             waiter.kept(Position(group.base + index, group.name))
-
-
-_GROUP_MAX: Final = 4 << 20
-"""The bytes with which a group is full."""

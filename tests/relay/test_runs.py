@@ -8,7 +8,8 @@ import pytest
 
 from aioprod import ProducerRecord
 from aioprod.errors import UsageError
-from aioprod.relay.runs import Rows, RunReader
+from aioprod.relay.columns import Rows
+from aioprod.relay.runs import RunReader
 from aioprod.relay.sending import Parts
 from tests.support.sources import ListSource
 
