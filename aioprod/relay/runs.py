@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from aioprod.errors import UsageError
 from aioprod.relay.columns import ColumnRows, Rows
-from aioprod.relay.sending import Parts
+from aioprod.relay.sending import Sending
 from aioprod.relay.source import Source
 
 __all__ = ["Run", "RunReader"]
@@ -27,8 +27,8 @@ class Run(NamedTuple):
     """Some records of a source, at least one."""
 
     rows: Rows
-    parts: Parts | None
-    """What is sent for them; None where each is sent alone, as something waits for its place."""
+    sending: Sending
+    """How they are sent."""
     read_at: float
     """When they were read, in monotonic seconds."""
 
@@ -47,7 +47,7 @@ class RunReader:
         self._clock = clock
         self._limit = _FIRST
 
-    async def next(self, after: bytes | None, prepare: Callable[[Rows], Parts | None]) -> Run:
+    async def next(self, after: bytes | None, prepare: Callable[[Rows], Sending]) -> Run:
         """The records after this position, prepared to be sent; waits until there are some."""
         while not (rows := await self._source.read(after, self._limit)):
             await self._source.wait()

@@ -219,7 +219,7 @@ class SpoolEngine:
         return self._left(self.store.last_number) if self.guard.loop is not None else 0
 
     def _kept_bytes(self) -> int:
-        return self.store.bytes if self.guard.loop is not None else 0
+        return self.store.size if self.guard.loop is not None else 0
 
     def _set_aside_records(self) -> int:
         return len(self._aside.positions) if self.guard.loop is not None else 0

@@ -12,11 +12,11 @@ from aioprod.interceptors import Interceptors
 from aioprod.metrics import Counter
 from aioprod.relay.columns import ColumnRows, Row
 from aioprod.spool.entries import EntryReader
+from aioprod.spool.gathering import Forming
 from aioprod.spool.kept import Kept
 from aioprod.spool.reading import Position
 from aioprod.spool.source import SpoolSource
 from aioprod.spool.waiters import Watched, call
-from aioprod.spool.writing import Forming
 from aioprod.types import DeliveryCallback, ErrorCallback, ProducerRecord, RecordMetadata
 
 __all__ = ["Called", "FailedRecords", "Given", "SetAside"]

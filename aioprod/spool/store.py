@@ -12,11 +12,12 @@ from aioprod._logger import Logger
 from aioprod._short_reprs import shown
 from aioprod.errors import AioprodError, BufferFullError, MarkerError, SpoolError
 from aioprod.spool.files import replace
+from aioprod.spool.gathering import Forming, Gathering
 from aioprod.spool.layout import SUFFIX, Group
 from aioprod.spool.reading import Position, SpoolReader
 from aioprod.spool.segments import Segments
 from aioprod.spool.storage import Storage, unusable
-from aioprod.spool.writing import Forming, GroupCommit, GroupWriter, Written
+from aioprod.spool.writing import GroupCommit, GroupWriter, Written
 from aioprod.types import ProducerRecord
 from aioprod.wire.buffer import Buffer
 
@@ -59,8 +60,7 @@ class Store:
         self._commit: GroupCommit | None = None
         self._writer: GroupWriter | None = None
         self._reader: SpoolReader | None = None
-        self.bytes = 0
-        """The bytes of all segments."""
+        self._gathering = Gathering(limits.max_bytes, limits.pending_bytes)
         self.delivered_position: Position | None = None
         """Up to here records are in Kafka, as far as the folder knows."""
         self._noted = 0
@@ -102,7 +102,7 @@ class Store:
             raise
         if writer is not None:
             store._writer = writer
-            store._commit = GroupCommit(writer, storage, store._note_durable, on_failed or _ignore)
+            store._commit = GroupCommit(writer, storage, store._note_durable, on_failed or _ignore, store._gathering)
             store._on_durable = on_durable
         if reads:
             end = None if writer is None else store._end
@@ -138,6 +138,11 @@ class Store:
     def owner(self) -> str:
         """Whose positions these are."""
         return f"spool-{self.spool_id.hex()}"
+
+    @property
+    def size(self) -> int:
+        """The bytes of all segments."""
+        return self._gathering.file_bytes
 
     @property
     def delivered_number(self) -> int:
@@ -200,19 +205,15 @@ class Store:
 
     def _has_room(self, size: int) -> bool:
         """Whether there is room; raises SpoolError after a failure."""
-        assert self._commit is not None
         if self.failure is not None:
             raise self.failure.again()
-        pending = self._commit.pending_bytes
-        if pending and pending + size > self._limits.pending_bytes:
-            return False
-        return self.bytes + pending + size <= self._limits.max_bytes
+        return self._gathering.has_room(size)
 
     def _full(self, size: int) -> BufferFullError:
         limits = self._limits
-        if self.bytes + size > limits.max_bytes:
+        if self.size + size > limits.max_bytes:
             return BufferFullError(
-                f"The spool {self._storage.name} holds {self.bytes} bytes, and a record of {size} would exceed its "
+                f"The spool {self._storage.name} holds {self.size} bytes, and a record of {size} would exceed its "
                 f"max_bytes, {limits.max_bytes}.",
                 hint="Room comes back as records are delivered: is Kafka away? Or give it more max_bytes.",
             )
@@ -230,7 +231,7 @@ class Store:
             await self.run(self._measure)
 
     def _note_durable(self, group: Group) -> None:
-        self.bytes += group.end - group.at
+        self._gathering.file_bytes += group.end - group.at
         self._more.set()
         self._freed.set()
         if self._on_durable is not None:
@@ -267,7 +268,7 @@ class Store:
     def _trim(self) -> None:
         # The note first: without the records before it nothing else says that they were delivered.
         self._note_delivered()
-        self.bytes -= self._segments.trim(self.delivered_number)
+        self._gathering.file_bytes -= self._segments.trim(self.delivered_number)
 
     # --- small files
 
@@ -294,7 +295,7 @@ class Store:
 
     def _measure(self) -> None:
         sizes = self._files.sizes()
-        self.bytes = sum(size for name, size in sizes.items() if name.endswith(SUFFIX))
+        self._gathering.file_bytes = sum(size for name, size in sizes.items() if name.endswith(SUFFIX))
 
     async def run(self, function: Callable[[], _T]) -> _T:
         """Call a function that uses the files, in a thread."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from aioprod._logger import Logger
 from aioprod.errors import AioprodError, BufferFullError, SpoolError
 from aioprod.spool.files import Files
+from aioprod.spool.gathering import Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, Segment, file_name, group_header
 from aioprod.spool.reading import Position
 from aioprod.spool.segments import Segments, Tail, create_segment
 from aioprod.spool.storage import Storage
 from aioprod.wire.buffer import Buffer
 
-__all__ = ["Forming", "GroupCommit", "GroupWriter", "Written"]
+__all__ = ["GroupCommit", "GroupWriter", "Written"]
 
 _logger = Logger("aioprod.spool")
 
@@ -25,10 +25,6 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What systems say of a disk that has no room."""
 
 
-_GROUP_MAX: Final = 4 << 20
-"""The bytes with which a group is full."""
-_ENOUGH: Final = 256 << 10
-"""The bytes that are worth a sync, although no caller waits."""
 _LINGER_S: Final = 0.005
 """How long records that no caller waits for wait for others."""
 
@@ -43,20 +39,6 @@ class Written(Protocol):
     def failed(self, error: AioprodError) -> None:
         """They are not on the disk, or that is not known: `error.may_be_stored` says it."""
         ...
-
-
-class Forming:
-    """Records that will be one group."""
-
-    __slots__ = ("parts", "records", "size", "waiters")
-
-    def __init__(self) -> None:
-        self.parts: list[Buffer] = []
-        """Encoded records, one or several in each part."""
-        self.records = 0
-        self.size = 0
-        self.waiters: list[tuple[int, int, Written]] = []
-        """Each with the index of the first record that it waits for, and how many these are."""
 
 
 class GroupWriter:
@@ -139,17 +121,15 @@ class GroupCommit:
         storage: Storage,
         on_durable: Callable[[Group], None],
         on_failed: Callable[[Forming, AioprodError], None],
+        gathering: Gathering,
     ) -> None:
+        self._gathering = gathering
         self._writer = writer
         self._storage = storage
         self._on_durable = on_durable
         self._on_failed = on_failed
-        self._forming: deque[Forming] = deque()
-        self.pending_bytes = 0
-        """The bytes that have not been written, or not been synced."""
-        self._added = 0
         self._done = 0
-        """How many records were ever added, and how many of them were written, or have failed."""
+        """How many records were written, or have failed."""
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
         self._lingering: asyncio.TimerHandle | None = None
@@ -157,18 +137,7 @@ class GroupCommit:
 
     def add(self, data: Buffer, records: int, waiter: Written | None, *, is_urgent: bool) -> None:
         """Write these encoded records: with the next group, or, where it is not urgent, within some milliseconds."""
-        forming = self._forming
-        if not forming or forming[-1].size > _GROUP_MAX:
-            forming.append(Forming())
-        group = forming[-1]
-        if waiter is not None:
-            group.waiters.append((group.records, records, waiter))
-        group.parts.append(data)
-        group.records += records
-        group.size += len(data)
-        self._added += records
-        self.pending_bytes += len(data)
-        if is_urgent or group.size > _ENOUGH:
+        if self._gathering.add(data, records, waiter, is_urgent):
             self._wake.set()
         elif self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(_LINGER_S, self.hurry)
@@ -182,7 +151,7 @@ class GroupCommit:
 
     async def drain(self) -> None:
         """Return when everything that was added before is written, or has failed."""
-        last = self._added
+        last = self._gathering.added
         self.hurry()
         while self._done < last:
             self._moved.clear()
@@ -198,8 +167,8 @@ class GroupCommit:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            for _ in range(len(self._forming)):
-                forming = self._forming.popleft()
+            for _ in range(len(self._gathering.groups)):
+                forming = self._gathering.groups.popleft()
                 try:
                     await self._write(forming)
                 finally:
@@ -210,12 +179,12 @@ class GroupCommit:
         try:
             group = await self._storage.run(lambda: self._writer.write(forming.parts, forming.records))
         except AioprodError as error:
-            self.pending_bytes -= forming.size
+            self._gathering.pending_bytes -= forming.size
             for _, _, waiter in forming.waiters:
                 waiter.failed(error)
             self._on_failed(forming, error)
             return
-        self.pending_bytes -= forming.size
+        self._gathering.pending_bytes -= forming.size
         self._on_durable(group)
         for index, _, waiter in forming.waiters:
             waiter.kept(Position(group.base + index, group.name))

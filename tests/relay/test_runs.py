@@ -10,7 +10,7 @@ from aioprod import ProducerRecord
 from aioprod.errors import UsageError
 from aioprod.relay.columns import Rows
 from aioprod.relay.runs import RunReader
-from aioprod.relay.sending import Parts
+from aioprod.relay.sending import Sending
 from tests.support.sources import ListSource
 
 
@@ -24,8 +24,8 @@ class HastySource(ListSource):
         assert self.waits < 10, "nobody else had a turn"
 
 
-def prepare(rows: Rows) -> Parts:
-    return []
+def prepare(rows: Rows) -> Sending:
+    return Sending([], ())
 
 
 def reader(source: ListSource) -> RunReader:
