@@ -12,7 +12,7 @@ __all__ = ["UNWATCHED", "Outcomes"]
 
 
 class Outcomes(Protocol):
-    """Hears where records are, once they are in Kafka for good."""
+    """Is notified of where records are, once they are in Kafka for good."""
 
     def wanted(self, rows: Rows) -> Sequence[int]:
         """The indexes of the records whose places matter, ascending."""

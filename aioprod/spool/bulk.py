@@ -1,4 +1,4 @@
-"""`send_many` of a spooled producer: a whole iterable, kept in pieces so that the loop keeps turning."""
+"""`send_many` of a spooled producer: a whole iterable, kept in chunks so that the loop keeps turning."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class BulkIntake:
 
     async def keep(self, add: Add) -> None:
         """Keep all values; raises the error of all records, if each has failed, and what `add` raises."""
-        async with aclosing(chunks(self._values, _PER_TURN)) as pieces:
-            async for piece in pieces:
-                encoded = [data for value in piece if (data := await self._encoded(value)) is not None]
+        async with aclosing(chunks(self._values, _PER_TURN)) as several:
+            async for chunk in several:
+                encoded = [data for value in chunk if (data := await self._encoded(value)) is not None]
                 if encoded:
                     await add(b"".join(encoded), len(encoded))
                 await asyncio.sleep(0)

@@ -59,7 +59,7 @@ class Files(Protocol):
         ...
 
     def close(self) -> None:
-        """Close all files, and give up the locks."""
+        """Close all files, and release the locks."""
         ...
 
 
@@ -154,7 +154,7 @@ class FolderFiles:
         return True
 
     def close(self) -> None:
-        """Close all files, and give up the locks."""
+        """Close all files, and release the locks."""
         for name in list(self._open):
             self.done(name)
         while self._locks:

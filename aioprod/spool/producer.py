@@ -257,7 +257,7 @@ class SpooledProducer:
             futures.append(future)
 
         await call.keep(keep)
-        engine.store.hurry()
+        engine.store.write_now()
         last = None
         for future in futures:
             last = await future

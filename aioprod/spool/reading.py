@@ -71,7 +71,7 @@ class SpoolReader:
         """The position behind which the cursor is; b"" where it is nowhere."""
         self._cursor = _Cursor(Segment(0, b""), 0, 0)
         self._data, self._begin = b"", 0
-        """A piece of the cursor's segment, and where it begins."""
+        """Some bytes of the cursor's segment, and where it begins."""
 
     def read(self, after: bytes | None, limit: int) -> ColumnRows:
         """The records behind this position, `limit` at most; fewer where they have many bytes, or where there are none.

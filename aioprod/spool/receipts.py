@@ -111,7 +111,7 @@ class FailedRecords:
 
 
 class SetAside:
-    """Sets a record aside that brokers will never take, and reports it to those who wait for it."""
+    """Sets a record aside that brokers will never take, and reports it to the callers that wait for it."""
 
     def __init__(self, source: SpoolSource, watched: Watched, on_error: ErrorCallback | None) -> None:
         self._source = source

@@ -38,7 +38,7 @@ class Spool:
                 ...
             await spool.trim(position)
 
-    Records have bytes as keys and values. A position is bytes: the number of the record, and what tells it from that of
+    Records have bytes as keys and values. A position is bytes: the number of the record, and what makes it differ from that of
     a copy of the folder. It is a `Source`, so a `Relay` can bring its records to Kafka; `SpooledProducer` does that.
 
     `max_bytes` is what all its files may have; `segment_bytes` is the size of one, which is removed when all of its

@@ -72,7 +72,7 @@ class Storage:
         return await self._threads.run(function)
 
     async def close(self) -> None:
-        """Close the files, and give up the locks."""
+        """Close the files, and release the locks."""
         await self.run(self.files.close)
         self._threads.close()
 

@@ -167,7 +167,7 @@ class Store:
     def add(self, data: Buffer, records: int, waiter: Written | None, *, is_urgent: bool = True) -> None:
         """Write these encoded records soon. Raises BufferFullError where there is no room, SpoolError after a failure.
 
-        It is urgent where a caller waits for just these. `waiter` hears once what became of them; without one
+        It is urgent where a caller waits for just these. `waiter` is notified once of what became of them; without one
         `on_failed` has the records that could not be kept.
         """
         if self._turn.locked() or not self._has_room(len(data)):
@@ -194,10 +194,10 @@ class Store:
         assert self._commit is not None
         await self._commit.drain()
 
-    def hurry(self) -> None:
+    def write_now(self) -> None:
         """Write at once what is not urgent and waits for more."""
         assert self._commit is not None
-        self._commit.hurry()
+        self._commit.write_now()
 
     def _added(self, data: Buffer, records: int, waiter: Written | None, is_urgent: bool) -> None:
         assert self._commit is not None

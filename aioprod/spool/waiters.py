@@ -1,4 +1,4 @@
-"""Who hears what about records that are on disk and not in Kafka yet."""
+"""The callers and callbacks of records that are on disk and not in Kafka yet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _logger = Logger("aioprod.spool")
 
 
 class Watched:
-    """The records that a caller has a `Kept` or a callback for, by their numbers. It hears where a relay has put them.
+    """The records that a caller has a `Kept` or a callback for, by their numbers.
 
     A `Kept` counts for as long as its caller has it.
     """
@@ -57,11 +57,11 @@ class Watched:
             self._report(_number(_position(rows, index)), place, None)
 
     def set_aside(self, number: int, place: RecordMetadata, error: AioprodError) -> bool:
-        """A record will not be in Kafka; `place` has its topic. Whether a caller or a callback has heard of it."""
+        """A record will not be in Kafka; `place` has its topic. Whether a caller or a callback was notified."""
         return self._report(number, place, error)
 
     def interrupt(self, error: AioprodError) -> None:
-        """Nothing brings records to Kafka now: fail those who wait. The records stay."""
+        """Nothing brings records to Kafka now: fail the waiters. The records stay."""
         for kept in list(self._kept.values()):
             kept.interrupt(error)
 

@@ -30,7 +30,7 @@ _LINGER_S: Final = 0.005
 
 
 class Written(Protocol):
-    """Hears what became of some records."""
+    """Is notified of what became of some records."""
 
     def kept(self, first: Position) -> None:
         """They are on the disk, and have numbers from this one on."""
@@ -140,9 +140,9 @@ class GroupCommit:
         if self._gathering.add(data, records, waiter, is_urgent):
             self._wake.set()
         elif self._lingering is None:
-            self._lingering = asyncio.get_running_loop().call_later(_LINGER_S, self.hurry)
+            self._lingering = asyncio.get_running_loop().call_later(_LINGER_S, self.write_now)
 
-    def hurry(self) -> None:
+    def write_now(self) -> None:
         """Write at once what waits."""
         if self._lingering is not None:
             self._lingering.cancel()
@@ -152,7 +152,7 @@ class GroupCommit:
     async def drain(self) -> None:
         """Return when everything that was added before is written, or has failed."""
         last = self._gathering.added
-        self.hurry()
+        self.write_now()
         while self._done < last:
             self._moved.clear()
             await self._moved.wait()
