@@ -37,7 +37,9 @@ _PREFIX: Final = "aioprod_"
 
 
 class Collector(Registered):
-    """All metrics of some producers, members and relays, each with its `client_id` as label; one per registry.
+    """All metrics of some clients, each with its `client_id` as label; one per registry.
+
+    These are producers, members, relays and spooled producers.
 
     Clients of the same `client_id` get a number: `shop`, `shop-2`. The collector does not keep clients
     alive: their metrics end with them. A scrape may come from any thread; it reads in the thread of each client's

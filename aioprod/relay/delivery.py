@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
@@ -12,11 +12,12 @@ from uuid import UUID
 from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, AuthorizationError, InvalidTopicError, MarkerError, RequestTimedOutError
 from aioprod.producer import Producer
+from aioprod.relay.columns import Rows
 from aioprod.relay.marker import Marker
 from aioprod.relay.markers import Markers
 from aioprod.relay.outcomes import Outcomes
-from aioprod.relay.runs import Rows, Run
-from aioprod.relay.sending import Parts, parts_of, send_all, send_each
+from aioprod.relay.runs import Run
+from aioprod.relay.sending import Sending, parts_of, send, sending_of
 from aioprod.types import ProducerRecord, RecordMetadata, TopicPartition
 
 __all__ = ["POSITION_HEADER", "SOURCE_HEADER", "AtLeastOnce", "Delivery", "ExactlyOnce"]
@@ -28,7 +29,7 @@ POSITION_HEADER: Final = "aioprod-position"
 _ABORT_S: Final = 2.0
 
 
-Sent: TypeAlias = Callable[[Sequence[RecordMetadata]], None]
+Sent: TypeAlias = Callable[[Mapping[int, RecordMetadata]], None]
 
 
 class Delivery(Protocol):
@@ -38,14 +39,14 @@ class Delivery(Protocol):
         """Stop earlier relays of this source where that can be; the position of the last record that is in Kafka."""
         ...
 
-    def prepare(self, rows: Rows) -> Parts | None:
-        """What is sent for these records; called while those before are on their way. None: each is sent alone."""
+    def prepare(self, rows: Rows) -> Sending:
+        """What is sent for these records; called while those before are on their way."""
         ...
 
     async def deliver(self, run: Run, sent: Sent) -> None:
         """Write a run; it is in Kafka for good when this returns.
 
-        `sent` is called with the places of records that were sent alone, before they are committed.
+        `sent` is called with the places of the records that were wanted, before they are committed.
         """
         ...
 
@@ -82,9 +83,9 @@ class ExactlyOnce:
             await self.renew()
         return self._marker.position
 
-    def prepare(self, rows: Rows) -> Parts | None:
+    def prepare(self, rows: Rows) -> Sending:
         """The records as they are."""
-        return None if self._outcomes.wants(rows) else parts_of(_records(rows))
+        return sending_of(rows, self._outcomes.wanted(rows), _records)
 
     async def deliver(self, run: Run, sent: Sent) -> None:
         """Commit the records and the marker together. Raises MarkerError where its topic was created again."""
@@ -109,7 +110,7 @@ class ExactlyOnce:
         await self._producer.begin_transaction()
         try:
             if run is not None and sent is not None:
-                await _send(self._producer, run, sent, _records)
+                sent(await send(self._producer, run.rows, run.sending, _records))
             self._check_topic(place.topic)
             await self._producer.send_offsets_to_transaction({place: offset}, self._markers.group)
             await self._producer.commit_transaction()
@@ -162,13 +163,13 @@ class AtLeastOnce:
         """Nothing says what is in Kafka: the source's first record comes first, again."""
         return None
 
-    def prepare(self, rows: Rows) -> Parts | None:
+    def prepare(self, rows: Rows) -> Sending:
         """The records with two headers more."""
-        return None if self._outcomes.wants(rows) else parts_of(self._records(rows))
+        return Sending(parts_of(self._records(rows)), self._outcomes.wanted(rows))
 
     async def deliver(self, run: Run, sent: Sent) -> None:
         """Write the records and wait for their acknowledgements."""
-        await _send(self._producer, run, sent, self._records)
+        sent(await send(self._producer, run.rows, run.sending, self._records))
 
     async def renew(self) -> None:
         """There is nothing to keep."""
@@ -183,10 +184,3 @@ class AtLeastOnce:
 
 def _records(rows: Rows) -> list[ProducerRecord]:
     return [record for record, _ in rows]
-
-
-async def _send(producer: Producer, run: Run, sent: Sent, records_of: Callable[[Rows], list[ProducerRecord]]) -> None:
-    if run.parts is not None:
-        await send_all(producer, run.parts)
-    else:
-        sent(await send_each(producer, records_of(run.rows)))

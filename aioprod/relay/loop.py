@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from random import Random
 from typing import Final, NamedTuple, NoReturn
@@ -15,13 +15,14 @@ from aioprod._short_reprs import shown
 from aioprod.errors import AioprodError, MarkerError, UsageError
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.producer import Producer
+from aioprod.relay.columns import Row
 from aioprod.relay.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from aioprod.relay.failures import ReplacedError, ends, is_fenced, is_poison
 from aioprod.relay.health import Lag, RelayHealth
 from aioprod.relay.markers import Markers
 from aioprod.relay.meters import RelayMetrics
 from aioprod.relay.outcomes import UNWATCHED, Outcomes
-from aioprod.relay.runs import Row, Run, RunReader
+from aioprod.relay.runs import Run, RunReader
 from aioprod.relay.source import Source
 from aioprod.types import RecordMetadata
 
@@ -91,7 +92,7 @@ class RelayLoop:
         """The runs that were read and are not in Kafka yet: two at most."""
         self._failed: Run | None = None
         """The run whose delivery has failed last."""
-        self._sent: tuple[Run, Sequence[RecordMetadata]] | None = None
+        self._sent: tuple[Run, Mapping[int, RecordMetadata]] | None = None
         """A run whose records were acknowledged, and where they are; their commit may have failed."""
         self.metrics = RelayMetrics(self.lag)
         self._runs = RunReader(source, self._surroundings.clock)
@@ -187,7 +188,7 @@ class RelayLoop:
         start = self._surroundings.clock()
         self._failed = run
 
-        def sent(places: Sequence[RecordMetadata]) -> None:
+        def sent(places: Mapping[int, RecordMetadata]) -> None:
             self._sent = (run, places)
 
         await delivery.deliver(run, sent)

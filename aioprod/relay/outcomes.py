@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from aioprod.relay.runs import Rows
+from aioprod.relay.columns import Rows
 from aioprod.types import RecordMetadata
 
 __all__ = ["UNWATCHED", "Outcomes"]
 
 
 class Outcomes(Protocol):
-    """Hears where records are, once they are in Kafka for good."""
+    """Is notified of where records are, once they are in Kafka for good."""
 
-    def wants(self, rows: Rows) -> bool:
-        """Whether the place of any of these records matters: sending records so that it is known takes longer."""
+    def wanted(self, rows: Rows) -> Sequence[int]:
+        """The indexes of the records whose places matter, ascending."""
         ...
 
-    def delivered(self, rows: Rows, places: Sequence[RecordMetadata]) -> None:
-        """These records are in Kafka, at these places; called for runs that were wanted."""
+    def delivered(self, rows: Rows, places: Mapping[int, RecordMetadata]) -> None:
+        """These records are in Kafka for good; those that were wanted are at these places, by their indexes."""
         ...
 
 
 class _Unwatched:
-    def wants(self, rows: Rows) -> bool:
-        return False
+    def wanted(self, rows: Rows) -> Sequence[int]:
+        return ()
 
-    def delivered(self, rows: Rows, places: Sequence[RecordMetadata]) -> None:
-        raise AssertionError("Nothing waits for these places.")
+    def delivered(self, rows: Rows, places: Mapping[int, RecordMetadata]) -> None:
+        """No one waits for places."""
 
 
 UNWATCHED: Final[Outcomes] = _Unwatched()

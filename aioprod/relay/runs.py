@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from aioprod.errors import UsageError
-from aioprod.relay.sending import Parts
+from aioprod.relay.columns import ColumnRows, Rows
+from aioprod.relay.sending import Sending
 from aioprod.relay.source import Source
-from aioprod.types import ProducerRecord
 
-__all__ = ["Row", "Rows", "Run", "RunReader"]
+__all__ = ["Run", "RunReader"]
 
 _FIRST: Final = 500
 """The limit of the first run."""
@@ -23,25 +23,20 @@ _MEASURED: Final = 500
 """The bytes of about so many records of a run are added up, as that of all would take time."""
 
 
-Row: TypeAlias = tuple[ProducerRecord, bytes]
-"""A record of a source and its position."""
-Rows: TypeAlias = Sequence[Row]
-"""Records of a source and their positions, in order."""
-
-
 class Run(NamedTuple):
     """Some records of a source, at least one."""
 
     rows: Rows
-    parts: Parts | None
-    """What is sent for them; None where each is sent alone, as something waits for its place."""
+    sending: Sending
+    """How they are sent."""
     read_at: float
     """When they were read, in monotonic seconds."""
 
     @property
     def position(self) -> bytes:
         """That of the last record."""
-        return self.rows[-1][1]
+        rows = self.rows
+        return rows.position(-1) if isinstance(rows, ColumnRows) else rows[-1][1]
 
 
 class RunReader:
@@ -52,7 +47,7 @@ class RunReader:
         self._clock = clock
         self._limit = _FIRST
 
-    async def next(self, after: bytes | None, prepare: Callable[[Rows], Parts | None]) -> Run:
+    async def next(self, after: bytes | None, prepare: Callable[[Rows], Sending]) -> Run:
         """The records after this position, prepared to be sent; waits until there are some."""
         while not (rows := await self._source.read(after, self._limit)):
             await self._source.wait()
@@ -78,10 +73,13 @@ class RunReader:
             self._limit = min(self._limit * _GROWTH, _MOST)
         elif len(rows) < self._limit // 4:
             self._limit = max(self._limit // 2, _FIRST)
-        some = rows[:: 1 + len(rows) // _MEASURED]
-        size = sum(_size(record.value) + _size(record.key) for record, _ in some)
+        if isinstance(rows, ColumnRows):
+            count, size = len(rows), rows.size
+        else:
+            some = rows[:: 1 + len(rows) // _MEASURED]
+            count, size = len(some), sum(_size(record.value) + _size(record.key) for record, _ in some)
         if size > 0:
-            self._limit = max(1, min(self._limit, _BYTES_MAX * len(some) // size))
+            self._limit = max(1, min(self._limit, _BYTES_MAX * count // size))
 
 
 def _size(value: object) -> int:

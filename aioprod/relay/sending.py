@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 from aioprod.errors import BufferFullError
 from aioprod.producer import Producer
-from aioprod.types import ProducerRecord, RecordMetadata
+from aioprod.producer.bulk.call import BulkResult
+from aioprod.relay.columns import ColumnRows, Rows
+from aioprod.types import ProducerRecord, RecordMetadata, SendResult
 
-__all__ = ["Part", "Parts", "parts_of", "send_all", "send_each"]
+__all__ = ["Part", "Parts", "Sending", "parts_of", "send", "sending_of"]
 
 
 class Part(NamedTuple):
@@ -27,6 +29,23 @@ class Part(NamedTuple):
 
 Parts: TypeAlias = list[list[Part]]
 """Lists of parts may leave at once; within one, each part waits for the one before it."""
+
+
+class Sending(NamedTuple):
+    """How some rows are sent."""
+
+    parts: Parts
+    wanted: Sequence[int]
+    """The indexes of the records whose places matter."""
+
+
+def parts_of_columns(rows: ColumnRows) -> Parts | None:
+    """The same for rows in columns, if they have one topic and no partitions; else None."""
+    topics, partitions = rows.topics, rows.partitions
+    if topics.count(topics[0]) < len(topics) or partitions.count(None) < len(partitions):
+        return None
+    columns = rows.values, _column(rows.keys), _column(rows.headers), rows.timestamps
+    return [[Part(topics[0], None, *columns)]]
 
 
 def parts_of(records: Sequence[ProducerRecord]) -> Parts:
@@ -45,19 +64,50 @@ def parts_of(records: Sequence[ProducerRecord]) -> Parts:
     return parts
 
 
-async def send_all(producer: Producer, parts: Parts) -> None:
-    """Send records, and wait for their outcomes.
+def sending_of(rows: Rows, wanted: Sequence[int], records_of: Callable[[Rows], list[ProducerRecord]]) -> Sending:
+    """How rows are sent; `records_of` makes their records where columns will not do."""
+    parts = parts_of_columns(rows) if isinstance(rows, ColumnRows) else None
+    if parts is None:
+        parts = parts_of(records_of(rows))
+    return Sending(parts, wanted)
+
+
+async def send(
+    producer: Producer, rows: Rows, sending: Sending, records_of: Callable[[Rows], list[ProducerRecord]]
+) -> dict[int, RecordMetadata]:
+    """Send records, wait for their outcomes, and return where the wanted ones are, by their indexes.
 
     Raises the error of the first record that failed, of a list of parts where several have.
     """
-    outcomes = await asyncio.gather(*(_send(producer, in_turn) for in_turn in parts), return_exceptions=True)
+    parts, wanted = sending
+    is_one_call = len(parts) == 1 and len(parts[0]) == 1
+    if wanted and not is_one_call:
+        places = await _send_each(producer, records_of(rows))
+        return {index: places[index] for index in wanted}
+    outcomes = await asyncio.gather(*(_send_in_turn(producer, in_turn) for in_turn in parts), return_exceptions=True)
     for outcome in outcomes:
-        if outcome is not None:
+        if isinstance(outcome, BaseException):
             raise outcome
+    if not wanted:
+        return {}
+    (result,) = [outcome for outcome in outcomes if isinstance(outcome, BulkResult)]
+    part = parts[0][0]
+    return {index: _metadata(part, index, *place) for index, place in zip(wanted, result.places(wanted), strict=True)}
 
 
-async def send_each(producer: Producer, records: Sequence[ProducerRecord]) -> list[RecordMetadata]:
-    """Send records one by one, and return where they are; raises the error of the first that failed."""
+def _metadata(part: Part, index: int, partition: int, offset: int, append_time: int) -> RecordMetadata:
+    key, value = None if part.keys is None else part.keys[index], part.values[index]
+    timestamp = append_time
+    if timestamp < 0 and part.timestamps is not None:
+        timestamp = part.timestamps[index]
+    return RecordMetadata(part.topic, partition, offset, timestamp, _size(key), _size(value))
+
+
+def _size(data: Any) -> int:
+    return -1 if data is None else len(data)
+
+
+async def _send_each(producer: Producer, records: Sequence[ProducerRecord]) -> list[RecordMetadata]:
     futures = []
     for record in records:
         while True:
@@ -71,13 +121,16 @@ async def send_each(producer: Producer, records: Sequence[ProducerRecord]) -> li
     return [await future for future in futures]
 
 
-async def _send(producer: Producer, in_turn: Sequence[Part]) -> None:
+async def _send_in_turn(producer: Producer, in_turn: Sequence[Part]) -> SendResult | None:
+    """Send parts, each after the one before it; returns the result of the last one."""
+    result = None
     for topic, partition, values, keys, headers, timestamps in in_turn:
         result = await producer.send_many(
             topic, values, keys=keys, partition=partition, headers=headers, timestamps=timestamps
         )
         for _, error in result.failures:
             raise error
+    return result
 
 
 def _grouped(records: Sequence[ProducerRecord], names: list[Any]) -> list[Sequence[ProducerRecord]]:

@@ -1,4 +1,4 @@
-"""`send_many` of a spooled producer: a whole iterable, kept in pieces so that the loop keeps turning."""
+"""`send_many` of a spooled producer: a whole iterable, kept in chunks so that the loop keeps turning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Add = Callable[[bytes, int], Awaitable[None]]
 
 
 class BulkIntake:
-    """One call on its way through the values."""
+    """One call on its way through the values. What is added at once has `add_max` bytes, or is one record."""
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class BulkIntake:
         partition: int | None,
         headers: Headers | Iterable[Headers | None] | None,
         timestamps: Timestamp | Iterable[Timestamp | None] | None,
+        add_max: int,
     ) -> None:
         if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, (Iterable, AsyncIterable)):
             raise InvalidRecordError(
@@ -40,6 +41,7 @@ class BulkIntake:
             )
         size = len(values) if isinstance(values, Sized) else None
         self._intake = intake
+        self._add_max = add_max
         self._topic = topic
         self._values = values
         self._partition = partition
@@ -61,16 +63,26 @@ class BulkIntake:
 
     async def keep(self, add: Add) -> None:
         """Keep all values; raises the error of all records, if each has failed, and what `add` raises."""
-        async with aclosing(chunks(self._values, _PER_TURN)) as pieces:
-            async for piece in pieces:
-                encoded = [data for value in piece if (data := await self._encoded(value)) is not None]
+        async with aclosing(chunks(self._values, _PER_TURN)) as several:
+            async for chunk in several:
+                encoded: list[bytearray] = []
+                size = 0
+                for value in chunk:
+                    data = await self._encoded(value)
+                    if data is None:
+                        continue
+                    if encoded and size + len(data) > self._add_max:
+                        await add(b"".join(encoded), len(encoded))
+                        encoded, size = [], 0
+                    encoded.append(data)
+                    size += len(data)
                 if encoded:
                     await add(b"".join(encoded), len(encoded))
                 await asyncio.sleep(0)
         if self.count and len(self.failures) == self.count:
             raise self.failures[0][1]
 
-    async def _encoded(self, value: Any) -> bytes | None:
+    async def _encoded(self, value: Any) -> bytearray | None:
         index = self.count
         self.count += 1
         key = self._next("keys", self._keys, None)

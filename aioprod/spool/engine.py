@@ -32,6 +32,7 @@ _logger = Logger("aioprod.spool")
 
 _CLOSE_S: Final = 10.0
 """How long `close()` waits for Kafka where nothing else is said: what is kept is safe without it."""
+_ADD_MAX: Final = 1 << 20
 
 
 class SpoolSettings(NamedTuple):
@@ -62,8 +63,10 @@ class SpoolEngine:
         self.intake = Intake(config, self._interceptors)
         self.guard = Guard(TransactionRules())
         self.watched: Watched | None = Watched(self._interceptors, self._check_relay) if settings.relays else None
-        """Those who wait for their records to be in Kafka; None where another process brings them there."""
+        """The callers that wait for their records to be in Kafka; None where another process brings them there."""
         self.metrics = SpoolMetrics(self.kept_records, self._kept_bytes, self._set_aside_records)
+        self.add_max: Final = min(_ADD_MAX, settings.limits.max_bytes // 4)
+        """The bytes that wait for room together; there is room for them when all is delivered."""
         self.relay: RelayLoop | None = None
         self._relaying: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
@@ -127,7 +130,7 @@ class SpoolEngine:
         error = None if task.cancelled() else task.exception()
         if error is not None and self.watched is not None:
             _logger.error("Records stay in the spool %s from now on: %s", self._settings.folder, error)
-            self.watched.interrupt(_told(error))
+            self.watched.interrupt(_as_callers_get_it(error))
 
     def _check_relay(self) -> None:
         """Raise what has ended the relay, and ProducerClosedError when this producer is closed."""
@@ -141,7 +144,7 @@ class SpoolEngine:
         if task is None or not task.done() or task.cancelled():
             return None
         error = task.exception()
-        return None if error is None else _told(error)
+        return None if error is None else _as_callers_get_it(error)
 
     # --- waiting, and the end
 
@@ -219,7 +222,7 @@ class SpoolEngine:
         return self._left(self.store.last_number) if self.guard.loop is not None else 0
 
     def _kept_bytes(self) -> int:
-        return self.store.bytes if self.guard.loop is not None else 0
+        return self.store.size if self.guard.loop is not None else 0
 
     def _set_aside_records(self) -> int:
         return len(self._aside.positions) if self.guard.loop is not None else 0
@@ -233,7 +236,7 @@ class SpoolEngine:
         return SpoolHealth(state, self.kept_records(), self._kept_bytes(), limit, relay, error)
 
 
-def _told(error: BaseException) -> AioprodError:
+def _as_callers_get_it(error: BaseException) -> AioprodError:
     """What has ended the relay, as callers get it."""
     if isinstance(error, AioprodError):
         return error.again()

@@ -11,7 +11,7 @@ from aioprod.config import ProducerConfig
 from aioprod.errors import InvalidTopicError
 from aioprod.interceptors import Interceptors
 from aioprod.producer.batching.buffer_memory import record_too_large
-from aioprod.producer.preparation import Preparation, Prepared, as_bytes, partition_index, record_of
+from aioprod.producer.preparation import Preparation, as_bytes, partition_index, record_of
 from aioprod.records.bounds import record_size_bound
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.records.layout import HEADER
@@ -21,6 +21,8 @@ from aioprod.types import Headers, ProducerRecord, Timestamp
 
 __all__ = ["Intake"]
 
+_LOOSE: Final = 100
+"""More than a record has beside its data."""
 _TOPICS_MAX: Final = 1000
 """Topics whose encoded names are kept."""
 
@@ -34,7 +36,8 @@ class Intake:
 
     def __init__(self, config: ProducerConfig, interceptors: Interceptors) -> None:
         serializers = make_serializer(config, is_key=True), make_serializer(config, is_key=False)
-        self.preparation: Final = Preparation(interceptors, *serializers)
+        self.preparation = Preparation(interceptors, *serializers)
+        self._is_plain = self.preparation.plain
         self._config = config
         self._size_max = min(config.max_request_size - HEADER, config.buffer_memory)
         self._topics: dict[str, bytes] = {}
@@ -51,12 +54,11 @@ class Intake:
         partition: int | None,
         headers: Headers | None,
         timestamp: Timestamp | None,
-    ) -> bytes:
+    ) -> bytearray:
         """A record as the spool has it; raises InvalidRecordError and its subclasses, or UsageError."""
-        if not self.preparation.plain or type(topic) is not str:
-            return self.encode_prepared(
-                self.preparation.accept(record_of(topic, value, key, partition, headers, timestamp))
-            )
+        if not self._is_plain or type(topic) is not str:
+            record = record_of(topic, value, key, partition, headers, timestamp)
+            return self.encode_prepared(*self.preparation.accept(record))
         if key is not None and type(key) is not bytes:
             key = as_bytes("key", topic, key)
         if value is not None and type(value) is not bytes:
@@ -64,7 +66,7 @@ class Intake:
         encoded = NO_HEADERS if headers is None else encode_headers(headers)
         index = -1 if partition is None else partition_index(topic, partition)
         at_ms = None if timestamp is None else self.preparation.timestamp_ms(topic, timestamp)
-        return self.encode_prepared((topic, key, value, encoded, index, at_ms))
+        return self.encode_prepared(topic, key, value, encoded, index, at_ms)
 
     async def encode_async(
         self,
@@ -74,18 +76,26 @@ class Intake:
         partition: int | None,
         headers: Headers | None,
         timestamp: Timestamp | None,
-    ) -> bytes:
+    ) -> bytearray:
         """The same where a serializer may have to be awaited."""
-        if self.preparation.plain and type(topic) is str:
+        if self._is_plain and type(topic) is str:
             return self.encode(topic, value, key, partition, headers, timestamp)
         record = record_of(topic, value, key, partition, headers, timestamp)
-        return self.encode_prepared(await self.preparation.accept_async(record))
+        return self.encode_prepared(*(await self.preparation.accept_async(record)))
 
-    def encode_prepared(self, prepared: Prepared) -> bytes:
-        """A record that went through interceptors and serializers."""
-        topic, key, value, headers, partition, timestamp = prepared
-        name = self._topics.get(topic) or self._encoded_topic(topic)
-        if len(headers) + len(key or b"") + len(value or b"") > self._size_max - _LOOSE:
+    def encode_prepared(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: bytes, partition: int, timestamp: int | None
+    ) -> bytearray:
+        """A record that went through interceptors and serializers: what `Prepared` has."""
+        name = self._topics.get(topic)
+        if name is None:
+            name = self._encoded_topic(topic)
+        size = len(headers)
+        if key is not None:
+            size += len(key)
+        if value is not None:
+            size += len(value)
+        if size > self._size_max - _LOOSE:
             self._check_size(topic, key, value, headers)
         return encode_entry(
             name, key, value, headers, partition, self.now_ms() if timestamp is None else timestamp, self.seed
@@ -104,7 +114,3 @@ class Intake:
         bound = record_size_bound(key, value, headers)
         if bound > self._size_max:
             raise record_too_large(topic, bound, self._config.max_request_size, self._config.buffer_memory)
-
-
-_LOOSE: Final = 100
-"""More than a record has beside its data."""

@@ -1,4 +1,4 @@
-"""Records that are on disk: what a sender gets, and how it hears where they are in Kafka."""
+"""Records that are on disk: what a sender gets, and how it waits for their places in Kafka."""
 
 from __future__ import annotations
 

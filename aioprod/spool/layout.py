@@ -8,7 +8,7 @@ value holds can't pass for them.
 
 A group is written when the one before it is on the disk. So a group that is not whole was never acknowledged if no
 later one follows it, and is damaged if one does; `end`, a small file, says with which number a spool that was closed
-ends. A group with a count and no bytes stands for records that an operator has removed.
+ends. A group with a count and no bytes stands for records that an operator has left out.
 """
 
 from __future__ import annotations

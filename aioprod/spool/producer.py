@@ -223,7 +223,8 @@ class SpooledProducer:
                     "on_delivery can't be called here: another process brings the records of this spool to Kafka."
                 )
             receipt = Called(on_delivery, engine.watched)
-        engine.store.add(engine.intake.encode(topic, value, key, partition, headers, timestamp), 1, receipt)
+        data = engine.intake.encode(topic, value, key, partition, headers, timestamp)
+        engine.store.add(data, 1, receipt, is_urgent=False)
 
     # --- many records
 
@@ -245,16 +246,18 @@ class SpooledProducer:
         """
         engine = self._engine
         engine.guard.check()
-        call = BulkIntake(engine.intake, topic, values, keys, partition, headers, timestamps)
+        call = BulkIntake(engine.intake, topic, values, keys, partition, headers, timestamps, engine.add_max)
         futures: list[asyncio.Future[Kept]] = []
 
         async def keep(data: bytes, records: int) -> None:
             future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-            await engine.store.add_in_turn(data, records, Given(future, records, engine.watched), self._max_block_s)
+            given = Given(future, records, engine.watched)
+            await engine.store.add_in_turn(data, records, given, self._max_block_s, is_urgent=False)
             engine.guard.check()
             futures.append(future)
 
         await call.keep(keep)
+        engine.store.write_now()
         last = None
         for future in futures:
             last = await future

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple, Self
 
 from aioprod._short_reprs import shown
 from aioprod.errors import CorruptRecordError, MarkerError, SpoolError
+from aioprod.relay.columns import ColumnRows
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.files import Files
 from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, Segment, file_name, read_group
 from aioprod.spool.segments import Segments, read_groups
-from aioprod.types import ProducerRecord
 
 __all__ = ["Position", "SpoolReader"]
 
@@ -48,9 +48,12 @@ class _Cursor(NamedTuple):
 
     segment: Segment
     at: int
+    """Where its group begins."""
     number: int
     name: bytes
     """The name of the group before it; b"" where it is not known."""
+    entry_at: int = 0
+    """Where its record begins; 0 for the first one of the group."""
 
 
 class SpoolReader:
@@ -70,13 +73,11 @@ class SpoolReader:
         self._delivered = delivered
         self._entries = EntryReader(segments.seed)
         self._after: bytes | None = None
-        """The position behind which `_rows` begin, if `_is_placed`."""
+        """The position behind which the cursor is, if `_is_placed`."""
         self._is_placed = False
         """Whether the next read may continue there."""
         self.known = 0
         """The highest number that was returned, or was found to be this spool's."""
-        self._rows: list[tuple[ProducerRecord, bytes]] = []
-        """Records of the group that was read last and have not been returned."""
         self._cursor = _Cursor(Segment(0, b""), 0, 0, b"")
         self._data, self._begin = b"", 0
         """Some bytes of the cursor's segment, and where they begin."""
@@ -84,7 +85,7 @@ class SpoolReader:
         """The number that was not on the disk yet when they were read: from it on they may have been overwritten."""
         self._failure: SpoolError | None = None
 
-    def read(self, after: bytes | None, limit: int) -> Sequence[tuple[ProducerRecord, bytes]]:
+    def read(self, after: bytes | None, limit: int) -> ColumnRows:
         """The records behind this position, `limit` at most; fewer where they have many bytes, or where there are none.
 
         Raises MarkerError where the position is none of this spool's, or where what follows it was removed; SpoolError
@@ -95,29 +96,24 @@ class SpoolReader:
         if after != self._after or not self._is_placed:
             self._seek(after)
         self._is_placed = False  # Until all is well: what is raised below has the next call begin at its position.
-        rows, self._rows = self._rows[:limit], self._rows[limit:]
-        size = 0
+        rows = ColumnRows()
         touched: set[str] = set()
-        while len(rows) < limit and size < _BYTES_MAX:
+        while len(rows) < limit and rows.size < _BYTES_MAX:
             try:
                 group = self._next_group()
                 if group is None:
                     break
-                found = self._rows_of(group)
+                touched.add(file_name(self._cursor.segment.base))
+                self._take(group, limit - len(rows), rows)
             except SpoolError:
+                rows.drop_parts()
                 if rows:  # What is before the damage comes first.
                     break
                 raise
-            touched.add(file_name(self._cursor.segment.base))
-            self._pass(group)
-            size += group.size
-            room = limit - len(rows)
-            rows += found[:room]
-            self._rows = found[room:]
         if self._end is None:
             self._sync(touched)
-        self._after, self._is_placed = rows[-1][1] if rows else after, True
-        self.known = max(self.known, self._cursor.number - 1 - len(self._rows))
+        self._after, self._is_placed = rows.position(-1) if rows else after, True
+        self.known = max(self.known, self._cursor.number - 1)
         return rows
 
     def _sync(self, names: set[str]) -> None:
@@ -154,10 +150,10 @@ class SpoolReader:
         name = group.name if group.size else b""  # Where records were removed, it may not be the name that they had.
         if not group.records:
             name = self._cursor.name
-        self._cursor = self._cursor._replace(at=group.end, number=group.next, name=name)
+        self._cursor = _Cursor(self._cursor.segment, group.end, group.next, name)
 
     def _group_here(self) -> Group | None:
-        segment, at, number, _ = self._cursor
+        segment, at, number = self._cursor[:3]
         name = file_name(segment.base)
         if number >= self._whole or not self._has(at, GROUP_BYTES):
             self._load(name, at, _CHUNK)
@@ -168,7 +164,7 @@ class SpoolReader:
             group = read_group(self._data, 0, self._segments.seed, at)
         if group is None or not self._has(at, GROUP_BYTES + group.size):
             return None
-        if group.base != number:
+        if group.base != number and not self._cursor.entry_at:
             raise self._damaged(f"the group at byte {at} begins with number {group.base}")
         return group
 
@@ -183,14 +179,26 @@ class SpoolReader:
             self._data = b""
         self._begin = at
 
-    def _rows_of(self, group: Group) -> list[tuple[ProducerRecord, bytes]]:
-        begin = group.at - self._begin + GROUP_BYTES
+    def _take(self, group: Group, limit: int, rows: ColumnRows) -> None:
+        """Add the next records of a group, and move the cursor behind them."""
+        cursor = self._cursor
+        begin = (cursor.entry_at or group.at + GROUP_BYTES) - self._begin
+        end = group.end - self._begin
+        count = min(limit, group.next - cursor.number)
         try:
-            records = self._entries.records(self._data, begin, begin + group.size, group.records)
+            stop = self._entries.read(self._data, begin, end, count, rows)
         except CorruptRecordError as error:
             raise self._damaged(f"in its group at byte {group.at} {error.message}") from None
-        suffix = b"." + group.name.hex().encode()
-        return [(record, b"%d" % number + suffix) for number, record in enumerate(records, group.base)]
+        number = cursor.number + count
+        if number < group.next:
+            self._cursor = cursor._replace(number=number, entry_at=self._begin + stop)
+        elif stop != end:
+            raise self._damaged(f"{end - stop} bytes follow the last record of its group at byte {group.at}")
+        else:
+            self._pass(group)
+        rows.numbers.extend(range(cursor.number, number))
+        rows.names.extend([b"." + group.name.hex().encode()] * count)
+        rows.size += stop - begin
 
     def _damaged(self, how: str) -> SpoolError:
         return SpoolError(
@@ -228,7 +236,6 @@ class SpoolReader:
 
     def _seek(self, after: bytes | None) -> None:
         """Continue behind this position."""
-        self._rows = []
         self._segments.list()
         first = self._segments.heads[0]
         if after is None:
@@ -276,8 +283,9 @@ class SpoolReader:
             whole = self._group_here()
             if whole is None:
                 raise self._damaged(f"its group at byte {group.at} is not whole")
-            self._rows = self._rows_of(whole)[number - group.base + 1 :]
-        self._pass(group)
+            self._take(whole, number + 1 - group.base, ColumnRows())
+        else:
+            self._pass(group)
 
     def _check_name(self, position: Position, name: bytes) -> None:
         if position.name != name:

@@ -10,13 +10,13 @@ from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import Counter
-from aioprod.relay.runs import Row
+from aioprod.relay.columns import ColumnRows, Row
 from aioprod.spool.entries import EntryReader
+from aioprod.spool.gathering import Forming
 from aioprod.spool.kept import Kept
 from aioprod.spool.reading import Position
 from aioprod.spool.source import SpoolSource
 from aioprod.spool.waiters import Watched, call
-from aioprod.spool.writing import Forming
 from aioprod.types import DeliveryCallback, ErrorCallback, ProducerRecord, RecordMetadata
 
 __all__ = ["Called", "FailedRecords", "Given", "SetAside"]
@@ -99,8 +99,11 @@ class FailedRecords:
         if unwatched:
             _logger.error("%d records that no caller waits for could not be kept: %s", unwatched, error)
         data = b"".join(forming.parts)
-        records = EntryReader(self.seed).records(data, 0, len(data), forming.records)
-        for number, record in enumerate(records):
+        rows = ColumnRows()
+        EntryReader(self.seed).read(data, 0, len(data), forming.records, rows)
+        rows.numbers = list(range(forming.records))
+        rows.names = [b""] * forming.records
+        for number, (record, _) in enumerate(rows):
             if number not in watched:
                 self._reports.report(error, record)
             if self._interceptors:
@@ -108,7 +111,7 @@ class FailedRecords:
 
 
 class SetAside:
-    """Sets a record aside that brokers will never take, and reports it to those who wait for it."""
+    """Sets a record aside that brokers will never take, and reports it to the callers that wait for it."""
 
     def __init__(self, source: SpoolSource, watched: Watched, on_error: ErrorCallback | None) -> None:
         self._source = source

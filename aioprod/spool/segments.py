@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from aioprod._logger import Logger
 from aioprod._words import counted
 from aioprod.errors import CorruptRecordError, SpoolError
+from aioprod.relay.columns import ColumnRows
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.files import TEMPORARY, Files, replace
 from aioprod.spool.layout import (
@@ -130,8 +131,12 @@ class Segments:
         """Write the last group again; None if it is not whole."""
         data = self._files.read(name, group.at, GROUP_BYTES + group.size)
         try:
-            EntryReader(self.seed).records(data, GROUP_BYTES, len(data), group.records if group.size else 0)
+            end = EntryReader(self.seed).read(
+                data, GROUP_BYTES, len(data), group.records if group.size else 0, ColumnRows()
+            )
         except CorruptRecordError:
+            return None
+        if end != len(data):
             return None
         self._files.write(name, group.at, data)
         self._files.sync(name)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from aioprod._logger import Logger
 from aioprod._short_reprs import printable
 from aioprod.errors import AioprodError, SpoolError
-from aioprod.relay.runs import Row, Rows
+from aioprod.relay.columns import Row, Rows
 from aioprod.spool.aside import ASIDE, Aside
 from aioprod.spool.store import Store
 

@@ -39,8 +39,9 @@ class Spool:
                 ...
             await spool.trim(position)
 
-    Records have bytes as keys and values. A position is bytes: the number of the record, and what tells it from that of
-    a copy of the folder. It is a `Source`, so a `Relay` can bring its records to Kafka; `SpooledProducer` does that.
+    Records have bytes as keys and values. A position is bytes: the number of the record, and the name of its group,
+    which another copy of the folder does not have. It is a `Source`, so a `Relay` can bring its records to Kafka;
+    `SpooledProducer` does that.
 
     `max_bytes` is what all its files may have; `segment_bytes` is the size of one, which is removed when all of its
     records are trimmed. One process has a folder at a time. Raises ConfigError; touches no file before `start()`.
@@ -159,7 +160,7 @@ class Waiter:
             self.future.set_exception(error.again())
 
 
-def encoded(prepared: Prepared, now_ms: int, seed: int) -> bytes:
+def encoded(prepared: Prepared, now_ms: int, seed: int) -> bytearray:
     """A checked record as the spool has it; one without a timestamp gets the present time. Raises InvalidTopicError."""
     topic, key, value, headers, partition, timestamp = prepared
     reason = topic_name_error(topic)

@@ -10,13 +10,15 @@ from typing import Final, TypeVar
 
 from aioprod.errors import AioprodError, BufferFullError, RecordTooLargeError, SpoolError
 from aioprod.spool.files import is_full
+from aioprod.spool.gathering import Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, SUFFIX, Group
 from aioprod.spool.notes import Note, read_id
 from aioprod.spool.reading import Position, SpoolReader
 from aioprod.spool.segments import Segments
 from aioprod.spool.storage import Storage, unusable
-from aioprod.spool.writing import Forming, GroupCommit, GroupWriter, Written
+from aioprod.spool.writing import GroupCommit, GroupWriter, Written
 from aioprod.types import ProducerRecord
+from aioprod.wire.buffer import Buffer
 
 __all__ = ["Limits", "Store"]
 
@@ -56,8 +58,7 @@ class Store:
         self._commit: GroupCommit | None = None
         self._writer: GroupWriter | None = None
         self._reader: SpoolReader | None = None
-        self.bytes = 0
-        """The bytes of all segments."""
+        self._gathering = Gathering(limits.max_bytes - _OVERHEAD, limits.pending_bytes)
         self.delivered_position: Position | None = None
         """Up to here records are in Kafka, as far as the folder knows."""
         self._delivered = Note(storage, "delivered", segments.seed)
@@ -102,7 +103,7 @@ class Store:
             raise
         if writer is not None:
             store._writer = writer
-            store._commit = GroupCommit(writer, storage, store._note_durable, on_failed or _ignore)
+            store._commit = GroupCommit(writer, storage, store._note_durable, on_failed or _ignore, store._gathering)
             store._on_durable = on_durable
         if reads:
             end = None if writer is None else store._end
@@ -151,6 +152,11 @@ class Store:
         return f"spool-{self.spool_id.hex()}"
 
     @property
+    def size(self) -> int:
+        """The bytes of all segments."""
+        return self._gathering.file_bytes
+
+    @property
     def delivered_number(self) -> int:
         """The number up to which records are in Kafka, as far as the folder knows; 0 without one."""
         return 0 if self.delivered_position is None else self.delivered_position.number
@@ -170,21 +176,23 @@ class Store:
 
     # --- writing
 
-    def add(self, data: bytes, records: int, waiter: Written | None) -> None:
+    def add(self, data: Buffer, records: int, waiter: Written | None, *, is_urgent: bool = True) -> None:
         """Write these encoded records soon.
 
         Raises BufferFullError where there is no room, RecordTooLargeError where there may never be, and SpoolError
-        after a failure. What `waiter` gets is said once; without one `on_failed` has the records that could not be
-        kept.
+        after a failure. It is urgent where a caller waits for just these. `waiter` is notified once of what became of
+        them; without one `on_failed` has the records that could not be kept.
         """
         if self._turn.locked() or not self._has_room(len(data)):
             raise self._full(len(data))
-        self._added(data, records, waiter)
+        self._added(data, records, waiter, is_urgent)
 
-    async def add_in_turn(self, data: bytes, records: int, waiter: Written | None, timeout: float) -> None:
+    async def add_in_turn(
+        self, data: Buffer, records: int, waiter: Written | None, timeout: float, *, is_urgent: bool = True
+    ) -> None:
         """The same; waits for room, after those that wait already."""
         if not self._turn.locked() and self._has_room(len(data)):
-            self._added(data, records, waiter)
+            self._added(data, records, waiter, is_urgent)
             return
         try:
             async with asyncio.timeout(timeout), self._turn:
@@ -192,7 +200,7 @@ class Store:
                     if isinstance(full := self._full(len(data)), RecordTooLargeError):
                         raise full
                     await self._until_freed()
-                self._added(data, records, waiter)
+                self._added(data, records, waiter, is_urgent)
         except TimeoutError:
             raise self._full(len(data)) from None
 
@@ -201,36 +209,36 @@ class Store:
         assert self._commit is not None
         await self._commit.drain()
 
-    def _added(self, data: bytes, records: int, waiter: Written | None) -> None:
+    def write_now(self) -> None:
+        """Write at once what is not urgent and waits for more."""
         assert self._commit is not None
-        self._commit.add(data, records, waiter)
+        self._commit.write_now()
+
+    def _added(self, data: Buffer, records: int, waiter: Written | None, is_urgent: bool) -> None:
+        assert self._commit is not None
+        self._commit.add(data, records, waiter, is_urgent=is_urgent)
 
     def _has_room(self, size: int) -> bool:
         """Whether there is room; raises SpoolError after a failure."""
-        assert self._commit is not None
         if self.failure is not None:
             raise self.failure.again()
-        pending = self._commit.pending_bytes
-        if (pending and pending + size > self._limits.pending_bytes) or size > _CALL_MAX:
-            return False
-        return self.bytes + pending + size + _OVERHEAD <= self._limits.max_bytes
+        return size <= _CALL_MAX and self._gathering.has_room(size)
 
     def _full(self, size: int) -> AioprodError:
-        assert self._commit is not None
         limits = self._limits
         # The last segment is not removed, so this much is free when all is delivered.
         most = min(limits.max_bytes - limits.segment_bytes - _OVERHEAD, _CALL_MAX)
         if size > most:
             return RecordTooLargeError(
-                f"The records of one call have {size} bytes, and the spool {self._storage.name} may never have room "
-                f"for more than {most}.",
-                hint="Give it more max_bytes, or fewer records in one call.",
+                f"A record of {size} bytes may never have room in the spool {self._storage.name}, whose max_bytes are "
+                f"{limits.max_bytes}: {most} is what is free when all is delivered.",
+                hint="Give it more max_bytes, or smaller segment_bytes.",
             )
-        held = self.bytes + self._commit.pending_bytes
+        held = self._gathering.file_bytes + self._gathering.pending_bytes
         if held + size + _OVERHEAD > limits.max_bytes:
             return BufferFullError(
-                f"The spool {self._storage.name} holds {held} bytes, and {size} more would exceed its max_bytes, "
-                f"{limits.max_bytes}.",
+                f"The spool {self._storage.name} holds {held} bytes, and a record of {size} would exceed its "
+                f"max_bytes, {limits.max_bytes}.",
                 hint="Room comes back as records are delivered: is Kafka away? Or give it more max_bytes.",
             )
         return BufferFullError(
@@ -248,7 +256,8 @@ class Store:
 
     def _note_durable(self, group: Group) -> None:
         # The header of a segment counts with its first group.
-        self.bytes += group.size + GROUP_BYTES if group.at == self._tail_at else group.end
+        size = group.size + GROUP_BYTES if group.at == self._tail_at else group.end
+        self._gathering.file_bytes += size
         self._tail_at = group.end
         self._more.set()
         self._freed.set()
@@ -285,7 +294,7 @@ class Store:
         head = self._segments.heads
         if self._delivered.position is None or (len(head) > 1 and head[1].base <= place.number + 1):
             freed = await self.run(lambda: self._trim(place))
-            self.bytes -= freed
+            self._gathering.file_bytes -= freed
             self._freed.set()
 
     def _trim(self, position: Position) -> int:
@@ -298,7 +307,7 @@ class Store:
 
     def _measure(self) -> None:
         sizes = self._files.sizes()
-        self.bytes = sum(size for name, size in sizes.items() if name.endswith(SUFFIX))
+        self._gathering.file_bytes = sum(size for name, size in sizes.items() if name.endswith(SUFFIX))
 
     async def run(self, function: Callable[[], _T]) -> _T:
         """Call a function that uses the files, in a thread."""

@@ -1,15 +1,15 @@
-"""Who hears what about records that are on disk and not in Kafka yet."""
+"""The callers and callbacks of records that are on disk and not in Kafka yet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 from aioprod._logger import Logger
 from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError
 from aioprod.interceptors import Interceptors
-from aioprod.relay.runs import Rows
+from aioprod.relay.columns import ColumnRows, Rows
 from aioprod.spool.kept import Kept
 from aioprod.types import DeliveryCallback, RecordMetadata
 
@@ -19,7 +19,7 @@ _logger = Logger("aioprod.spool")
 
 
 class Watched:
-    """The records that a caller has a `Kept` or a callback for, by their numbers. It hears where a relay has put them.
+    """The records that a caller has a `Kept` or a callback for, by their numbers.
 
     A `Kept` counts for as long as its caller has it.
     """
@@ -39,28 +39,29 @@ class Watched:
         """Call back with the outcome of a record."""
         self._callbacks[number] = callback
 
-    def wants(self, rows: Rows) -> bool:
-        """Whether one of these records is watched."""
+    def wanted(self, rows: Rows) -> Sequence[int]:
+        """The indexes of the records that are watched."""
         if self._interceptors:
-            return True
+            return range(len(rows))
         if not self._kept and not self._callbacks:
-            return False
-        numbers = range(_number(rows[0][1]), _number(rows[-1][1]) + 1)
-        if len(self._kept) + len(self._callbacks) < len(numbers):
-            return any(number in numbers for watched in (list(self._kept), self._callbacks) for number in watched)
-        return any(number in self._kept or number in self._callbacks for number in numbers)
+            return ()
+        first, last = _number(_position(rows, 0)), _number(_position(rows, -1))
+        watched = {*self._kept, *self._callbacks}
+        if len(rows) == last - first + 1:
+            return sorted(number - first for number in watched if first <= number <= last)
+        return [at for at in range(len(rows)) if _number(_position(rows, at)) in watched]
 
-    def delivered(self, rows: Rows, places: Sequence[RecordMetadata]) -> None:
+    def delivered(self, rows: Rows, places: Mapping[int, RecordMetadata]) -> None:
         """These records are in Kafka for good."""
-        for (_, position), place in zip(rows, places, strict=True):
-            self._report(_number(position), place, None)
+        for index, place in places.items():
+            self._report(_number(_position(rows, index)), place, None)
 
     def set_aside(self, number: int, place: RecordMetadata, error: AioprodError) -> bool:
-        """A record will not be in Kafka; `place` has its topic. Whether a caller or a callback has heard of it."""
+        """A record will not be in Kafka; `place` has its topic. Whether a caller or a callback was notified."""
         return self._report(number, place, error)
 
     def interrupt(self, error: AioprodError) -> None:
-        """Nothing brings records to Kafka now: fail those who wait. The records stay."""
+        """Nothing brings records to Kafka now: fail the waiters. The records stay."""
         for kept in list(self._kept.values()):
             kept.interrupt(error)
 
@@ -83,6 +84,10 @@ def call(callback: DeliveryCallback, place: RecordMetadata | None, error: Aiopro
     except BaseException as raised:
         if not raise_later(raised):
             _logger.warning("The callback %r failed.", callback, exc_info=raised)
+
+
+def _position(rows: Rows, index: int) -> bytes:
+    return rows.position(index) if isinstance(rows, ColumnRows) else rows[index][1]
 
 
 def _number(position: bytes) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from aioprod._logger import Logger
 from aioprod.errors import AioprodError, BufferFullError, SpoolError
 from aioprod.spool.files import Files, is_full, prepare, put_in_place
+from aioprod.spool.gathering import Forming, Gathering
 from aioprod.spool.layout import (
     GROUP_BYTES,
     NAME_BYTES,
@@ -23,10 +23,15 @@ from aioprod.spool.layout import (
 from aioprod.spool.reading import Position
 from aioprod.spool.segments import Segments, Tail
 from aioprod.spool.storage import Storage
+from aioprod.wire.buffer import Buffer
 
-__all__ = ["Forming", "GroupCommit", "GroupWriter", "Written"]
+__all__ = ["GroupCommit", "GroupWriter", "Written"]
 
 _logger = Logger("aioprod.spool")
+
+
+_LINGER_S: Final = 0.005
+"""How long records that no caller waits for wait for others."""
 
 
 class Written(Protocol):
@@ -39,20 +44,6 @@ class Written(Protocol):
     def failed(self, error: AioprodError) -> None:
         """They are not on the disk, or that is not known: `error.may_be_stored` says it."""
         ...
-
-
-class Forming:
-    """Records that will be one group."""
-
-    __slots__ = ("parts", "records", "size", "waiters")
-
-    def __init__(self) -> None:
-        self.parts: list[bytes] = []
-        """Encoded records, one or several in each part."""
-        self.records = 0
-        self.size = 0
-        self.waiters: list[tuple[int, int, Written]] = []
-        """Each with the index of the first record that it waits for, and how many these are."""
 
 
 class GroupWriter:
@@ -69,7 +60,7 @@ class GroupWriter:
         self.failure: SpoolError | None = None
         """Why nothing can be written until the spool is opened again."""
 
-    def write(self, parts: Sequence[bytes], count: int) -> Group:
+    def write(self, parts: Sequence[Buffer], count: int) -> Group:
         """Write records, and return when they are on the disk. Blocks.
 
         Raises BufferFullError where the disk has no room; the next call may be more lucky. Raises SpoolError where the
@@ -144,7 +135,7 @@ class GroupWriter:
         """Fail for good: after an error the system may forget what it has not written, and say that all is well."""
         reason = error.strerror if isinstance(error, OSError) else ""
         self.failure = SpoolError(
-            f"The spool could not bring a group to {self.tail.name}: {reason or repr(error)}.",
+            f"The spool could not bring {self.tail.name} to the disk: {reason or repr(error)}.",
             hint="What it has acknowledged is on the disk. Start the process again when the disk is well.",
         )
         self.failure.may_be_stored = True
@@ -168,38 +159,41 @@ class GroupCommit:
         storage: Storage,
         on_durable: Callable[[Group], None],
         on_failed: Callable[[Forming, AioprodError], None],
+        gathering: Gathering,
     ) -> None:
+        self._gathering = gathering
         self._writer = writer
         self._storage = storage
         self._on_durable = on_durable
         self._on_failed = on_failed
-        self._forming: deque[Forming] = deque()
-        self.pending_bytes = 0
-        """The bytes that have not been written, or not been synced."""
+        self._done = 0
+        """How many records were written, or have failed."""
         self._wake = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._moved = asyncio.Event()
+        self._lingering: asyncio.TimerHandle | None = None
         self._task = asyncio.create_task(self._write_all(), name="aioprod spool writes")
 
-    def add(self, data: bytes, records: int, waiter: Written | None) -> None:
-        """Write these encoded records with the next group."""
-        forming = self._forming
-        if not forming or forming[-1].size > _GROUP_MAX:
-            if not forming:
-                self._idle.clear()
-                self._wake.set()
-            forming.append(Forming())
-        group = forming[-1]
-        if waiter is not None:
-            group.waiters.append((group.records, records, waiter))
-        group.parts.append(data)
-        group.records += records
-        group.size += len(data)
-        self.pending_bytes += len(data)
+    def add(self, data: Buffer, records: int, waiter: Written | None, *, is_urgent: bool) -> None:
+        """Write these encoded records: with the next group, or, where it is not urgent, within some milliseconds."""
+        if self._gathering.add(data, records, waiter, is_urgent):
+            self._wake.set()
+        elif self._lingering is None:
+            self._lingering = asyncio.get_running_loop().call_later(_LINGER_S, self.write_now)
+
+    def write_now(self) -> None:
+        """Write at once what waits."""
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
+        self._wake.set()
 
     async def drain(self) -> None:
-        """Return when nothing waits to be written."""
-        await self._idle.wait()
+        """Return when everything that was added before is written, or has failed."""
+        last = self._gathering.added
+        self.write_now()
+        while self._done < last:
+            self._moved.clear()
+            await self._moved.wait()
 
     async def close(self) -> None:
         """Write what waits, and end."""
@@ -211,26 +205,26 @@ class GroupCommit:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._forming:
-                await self._write(self._forming.popleft())
+            for _ in range(len(self._gathering.groups)):
+                forming = self._gathering.groups.popleft()
+                try:
+                    await self._write(forming)
+                finally:
+                    self._done += forming.records
+                    self._moved.set()
                 if self._writer.is_segment_full:
                     await self._storage.run(self._writer.end_segment, writes=True)
-            self._idle.set()
 
     async def _write(self, forming: Forming) -> None:
         try:
             group = await self._storage.run(lambda: self._writer.write(forming.parts, forming.records), writes=True)
         except AioprodError as error:
-            self.pending_bytes -= forming.size
+            self._gathering.pending_bytes -= forming.size
             for _, _, waiter in forming.waiters:
                 waiter.failed(error)
             self._on_failed(forming, error)
             return
-        self.pending_bytes -= forming.size
+        self._gathering.pending_bytes -= forming.size
         self._on_durable(group)
         for index, _, waiter in forming.waiters:
             waiter.kept(Position(group.base + index, group.name))
-
-
-_GROUP_MAX: Final = 4 << 20
-"""The bytes with which a group is full."""

@@ -18,6 +18,7 @@ import aioprod.relay
 import aioprod.routing
 import aioprod.schema_registry
 import aioprod.spark
+import aioprod.spool
 import aioprod.sync
 import aioprod.testing
 import aioprod.transactions
@@ -57,6 +58,7 @@ MODULES = [
     aioprod.routing,
     aioprod.schema_registry,
     aioprod.spark,
+    aioprod.spool,
     aioprod.sync,
     aioprod.testing,
     aioprod.transactions,

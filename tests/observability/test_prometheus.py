@@ -7,6 +7,7 @@ import gc
 import logging
 import re
 import threading
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -20,6 +21,7 @@ from aioprod.metrics import Family, ProducerMetrics
 from aioprod.observability import reading
 from aioprod.observability.prometheus import Collector
 from aioprod.relay import Relay
+from aioprod.spool import SpooledProducer
 from aioprod.testing import FakeCluster
 from tests.support.snippets import ROOT
 from tests.support.sources import ListSource
@@ -47,7 +49,7 @@ def value(found: Samples, name: str, **labels: str) -> float:
     return found[name, frozenset(labels.items())]
 
 
-async def test_a_scrape_over_http_has_the_names_and_kinds_of_the_table() -> None:
+async def test_a_scrape_over_http_has_the_names_and_kinds_of_the_table(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     async with (
         FakeCluster() as brokers,
@@ -57,7 +59,8 @@ async def test_a_scrape_over_http_has_the_names_and_kinds_of_the_table() -> None
         ) as member,
     ):
         relay = Relay(ListSource(), brokers.bootstrap, transactional_id="relay", client_id="bridge")
-        registry.register(Collector(producer, member, relay))
+        spooled = SpooledProducer(brokers.bootstrap, folder=tmp_path, client_id="kept")
+        registry.register(Collector(producer, member, relay, spooled))
         server, thread = start_http_server(0, "127.0.0.1", registry)
         try:
             for number in range(20):

@@ -92,6 +92,18 @@ async def test_nothing_to_send(brokers: FakeCluster, given: Any) -> None:
     assert (result.count, result.offsets, result.failures) == (0, {}, ())
 
 
+@pytest.mark.parametrize("headers", [None, [("h", b"x")], [[("h", b"x")]] * 3000])
+@pytest.mark.parametrize("keys", [None, [b"k"] * 3000])
+async def test_a_list_of_timestamps(brokers: FakeCluster, keys: list[bytes] | None, headers: Any) -> None:
+    values = [b"%d" % number for number in range(3000)]
+    brokers.create_topic("t", 3)
+    async with running(brokers) as producer:
+        timestamps = [10**12 + number % 7 for number in range(3000)]
+        await producer.send_many("t", values, keys=keys, headers=headers, timestamps=timestamps)
+    found = {record.value: record.timestamp for record in brokers.records("t")}
+    assert found == dict(zip(values, timestamps, strict=True))
+
+
 async def test_keys_headers_and_timestamps_for_each_value(brokers: FakeCluster) -> None:
     topic = brokers.create_topic("t", partitions=3)
     when = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)

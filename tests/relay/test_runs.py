@@ -8,8 +8,9 @@ import pytest
 
 from aioprod import ProducerRecord
 from aioprod.errors import UsageError
-from aioprod.relay.runs import Rows, RunReader
-from aioprod.relay.sending import Parts
+from aioprod.relay.columns import Rows
+from aioprod.relay.runs import RunReader
+from aioprod.relay.sending import Sending
 from tests.support.sources import ListSource
 
 
@@ -23,8 +24,8 @@ class HastySource(ListSource):
         assert self.waits < 10, "nobody else had a turn"
 
 
-def prepare(rows: Rows) -> Parts:
-    return []
+def prepare(rows: Rows) -> Sending:
+    return Sending([], ())
 
 
 def reader(source: ListSource) -> RunReader:

@@ -12,6 +12,7 @@ from aioprod import ProducerRecord
 from aioprod.errors import CorruptRecordError
 from aioprod.interceptors import Interceptors
 from aioprod.producer.preparation import Preparation
+from aioprod.relay.columns import ColumnRows
 from aioprod.spool.entries import ENTRY_OVERHEAD, EntryReader
 from aioprod.spool.spool import encoded
 
@@ -32,11 +33,15 @@ RECORDS = st.builds(
 
 
 def written(record: ProducerRecord, seed: int = SEED) -> bytes:
-    return encoded(Preparation(Interceptors(), None, None).prepare(record), NOW_MS, seed)
+    return bytes(encoded(Preparation(Interceptors(), None, None).prepare(record), NOW_MS, seed))
 
 
 def read(data: bytes, count: int, seed: int = SEED) -> list[ProducerRecord]:
-    return EntryReader(seed).records(data, 0, len(data), count)
+    rows = ColumnRows()
+    assert EntryReader(seed).read(data, 0, len(data), count, rows) == len(data)
+    rows.numbers += range(count)
+    rows.names += [b""] * count
+    return [record for record, _ in rows]
 
 
 def parts(record: ProducerRecord) -> tuple[object, ...]:
@@ -80,12 +85,30 @@ def test_records_that_are_cut_or_too_many_or_of_another_spool() -> None:
     for size in range(len(data)):
         with pytest.raises(CorruptRecordError):
             read(data[:size], 2)
-    with pytest.raises(CorruptRecordError, match="record 2 of 3 is cut off"):
+    with pytest.raises(CorruptRecordError, match=f"the record at byte {len(data)} has another length or checksum"):
         read(data, 3)
-    with pytest.raises(CorruptRecordError, match=f"{len(data) // 2} bytes follow the last of 1 records"):
-        read(data, 1)
-    with pytest.raises(CorruptRecordError, match="the checksum of record 0 of 2 is wrong"):
+    with pytest.raises(CorruptRecordError, match="the record at byte 0 has another length or checksum"):
         read(data, 2, SEED + 1)
+
+
+def test_a_part_of_the_records_is_read() -> None:
+    data = written(ProducerRecord("t", b"value")) * 3
+    rows = ColumnRows()
+    reader = EntryReader(SEED)
+    begin = reader.read(data, 0, len(data), 2, rows)
+    assert begin == 2 * len(data) // 3
+    assert reader.read(data, begin, len(data), 1, rows) == len(data)
+    assert rows.values == [b"value"] * 3
+
+
+def test_what_was_added_of_damaged_records_is_dropped() -> None:
+    data = written(ProducerRecord("t", b"value")) * 2
+    rows = ColumnRows()
+    with pytest.raises(CorruptRecordError):
+        EntryReader(SEED).read(data[:-1], 0, len(data) - 1, 2, rows)
+    assert len(rows) == 1
+    rows.drop_parts()
+    assert len(rows) == 0
 
 
 @given(st.binary(max_size=200), st.integers(1, 2**32 - 1))

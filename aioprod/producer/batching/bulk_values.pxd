@@ -22,7 +22,7 @@ cpdef void count_runs(Accumulator accumulator, list partitions, bulk, double now
 cdef class BulkValues:
     cdef readonly object bulk, places
     cdef readonly object values
-    cdef readonly list keys
+    cdef readonly list keys, timestamps
     cdef readonly bytes headers
     cdef readonly Py_ssize_t at, accepted, needed
     cdef Py_ssize_t first
@@ -32,7 +32,7 @@ cdef class BulkValues:
     cpdef bint append(self, Accumulator accumulator, Topic topic, double now) except -1
     @cython.locals(
         places="int[::1]", stop=Py_ssize_t, left=Py_ssize_t, bound=Py_ssize_t, key=bytes, value=bytes, batch=Batch,
-        in_runs=bint, in_keyed_runs=bint, size=Py_ssize_t,
+        in_runs=bint, in_keyed_runs=bint, size=Py_ssize_t, timestamp="long long",
     )
     cdef bint _append(self, Accumulator accumulator, Topic topic, double now) except -1
     @cython.locals(
@@ -42,6 +42,7 @@ cdef class BulkValues:
     cdef Py_ssize_t _append_run(self, Accumulator accumulator, Topic topic, Py_ssize_t left, double now) except -1
     @cython.locals(
         choice=PartitionChoice, is_sticky=bint, sticky=int, partitions=list, keys=list, values=list, places="int[::1]",
+        timestamps=list, timestamp="long long",
         headers="const unsigned char *", headers_size=Py_ssize_t, end=Py_ssize_t, used=list, size=Py_ssize_t,
         at=Py_ssize_t, stop=Py_ssize_t, value=bytes, key=bytes, key_size=Py_ssize_t, value_size=Py_ssize_t, index=int,
         partition=Partition, taken=Py_ssize_t,

@@ -63,7 +63,7 @@ def count_runs(accumulator: Accumulator, partitions: list[Partition], bulk: Bulk
 
 
 class BulkValues:
-    """Neighbouring records of a bulk call that have everything but key and value in common.
+    """Neighbouring records of a bulk call that have everything but key, value and timestamp in common.
 
     Lines have neither keys nor headers.
     """
@@ -79,6 +79,7 @@ class BulkValues:
         "partition",
         "places",
         "timestamp",
+        "timestamps",
         "values",
     )
 
@@ -91,6 +92,7 @@ class BulkValues:
         timestamp: int,
         partition: int,
         first: int,
+        timestamps: list[int] | None = None,
     ) -> None:
         self.bulk = bulk
         self.values = values
@@ -100,6 +102,8 @@ class BulkValues:
         """Encoded."""
         self.timestamp = timestamp
         """In ms."""
+        self.timestamps = timestamps
+        """One per value, in place of `timestamp`; None where that is the one of all."""
         self.partition = partition
         """-1 where the partitioner chooses one."""
         self.first = first
@@ -142,12 +146,10 @@ class BulkValues:
         left = BYTES_PER_TURN
         places = self.places
         key = None
-        in_runs = self.keys is None and accumulator.fitting_is_enough
-        in_runs = in_runs and self.partition < 0 and accumulator.choice.is_built_in
-        in_keyed_runs = self.keys is not None and self.partition < 0 and accumulator.fitting_is_enough
-        in_keyed_runs = in_keyed_runs and accumulator.choice.is_built_in
+        in_keyed_runs = self.partition < 0 and accumulator.fitting_is_enough and accumulator.choice.is_built_in
+        in_runs = in_keyed_runs and self.keys is None and self.timestamps is None
         while self.at < stop:
-            if (in_runs or in_keyed_runs) and left > 0 and not topic.stuck_count:
+            if in_keyed_runs and left > 0 and not topic.stuck_count:
                 if in_runs:
                     size = self._append_run(accumulator, topic, left, now)
                 else:
@@ -171,7 +173,8 @@ class BulkValues:
             partition = self.partition
             if topic.stuck_count:
                 partition = accumulator.stuck.admit(topic, key, value, partition, bound, now)
-            batch = accumulator.put(topic, key, value, self.headers, partition, self.timestamp, now, bound)
+            timestamp = self.timestamp if self.timestamps is None else self.timestamps[self.at]
+            batch = accumulator.put(topic, key, value, self.headers, partition, timestamp, now, bound)
             join_bulk(batch, self.bulk)
             places[self.at] = batch.partition.index
             self.at += 1
@@ -210,13 +213,17 @@ class BulkValues:
         return size
 
     def _append_keyed_run(self, accumulator: Accumulator, topic: Topic, left: int, now: float) -> int:
-        """Append plain values to the open batches of the partitions of their keys; the same result."""
+        """Append plain values to the open batches of the partitions of their keys; the same result.
+
+        Those without a key go to the sticky one.
+        """
         choice = accumulator.choice
         is_sticky = choice.keyed_is_sticky
         sticky = topic.sticky.partition
         partitions = topic.partitions
         keys = self.keys
-        assert keys is not None
+        timestamps = self.timestamps
+        timestamp = self.timestamp
         values = self.values
         assert isinstance(values, list)
         places = self.places
@@ -237,7 +244,7 @@ class BulkValues:
                 value_size = -1
             else:
                 break
-            given = keys[at]
+            given = None if keys is None else keys[at]
             if type(given) is bytes:
                 key = given
                 key_size = len(key)
@@ -254,9 +261,11 @@ class BulkValues:
             partition = partitions[index]
             if partition.open is None or now > partition.open.open_until:
                 break
+            if timestamps is not None:
+                timestamp = timestamps[at]
             # No name for the batch: each takes two steps more, which count its references.
             taken = partition.open.builder.append_from(
-                self.timestamp, key, 0, key_size, value, 0, value_size, headers, 0, headers_size
+                timestamp, key, 0, key_size, value, 0, value_size, headers, 0, headers_size
             )
             if not taken:
                 break

@@ -94,17 +94,19 @@ class BulkAppender:
         headers: bytes,
         partition: int,
         timestamp: int | None,
+        timestamps: list[int] | None = None,
     ) -> None:
         """Append serialized records, waiting in line for room, and for the topic should it be forgotten meanwhile.
 
-        Lines have neither keys nor headers.
+        `timestamps` has one per value, where they don't have `timestamp` in common. Lines have neither keys nor headers
+        nor these.
         """
         engine = self._engine
         bulk = self._bulk
         if timestamp is None:
             clock = engine.parts.environment.clock
             timestamp = clock.timestamp_ms(clock.now_ns())
-        part = BulkValues(bulk, values, keys, headers, timestamp, partition, len(bulk.partitions))
+        part = BulkValues(bulk, values, keys, headers, timestamp, partition, len(bulk.partitions), timestamps)
         is_done = self.append(part, name)
         while not is_done:
             if part.needed:

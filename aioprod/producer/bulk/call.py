@@ -16,9 +16,43 @@ from aioprod.producer.preparation import as_bytes
 from aioprod.records.headers import header_list
 from aioprod.types import SendResult, TopicPartition
 
-__all__ = ["Bulk", "chunks", "per_record", "same_headers"]
+__all__ = ["Bulk", "BulkResult", "chunks", "per_record", "same_headers"]
 
 T = TypeVar("T")
+
+
+class BulkResult(SendResult):
+    """The result of a bulk call, which can say where single records are."""
+
+    __slots__ = ("_partitions", "_stored")
+
+    def __init__(
+        self,
+        offsets: dict[TopicPartition, tuple[range, ...]],
+        failures: tuple[tuple[int, AioprodError], ...],
+        partitions: array[int],
+        stored: dict[TopicPartition, list[tuple[int, int, int]]],
+    ) -> None:
+        super().__init__(len(partitions), offsets, failures)
+        self._partitions = partitions
+        self._stored = stored
+
+    def places(self, indexes: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Partition, offset and the broker's time (-1: none) of some records of a call that has no failures.
+
+        `indexes` ascend. All records have one topic, and have their outcome. An offset that is not known is -1.
+        """
+        found = []
+        counts: dict[int, int] = {}
+        at = 0
+        stored = {place.partition: sorted(ranges) for place, ranges in self._stored.items()}
+        for index in indexes:
+            for partition in self._partitions[at : index + 1]:
+                counts[partition] = counts.get(partition, -1) + 1
+            at = index + 1
+            partition = self._partitions[index]
+            found.append((partition, *_nth(stored.get(partition, ()), counts[partition])))
+        return found
 
 
 class Bulk:
@@ -40,8 +74,8 @@ class Bulk:
         self._complete = False
         self._last_runs: dict[TopicPartition, Run] = {}
         """The last run of each partition."""
-        self._stored: dict[TopicPartition, list[tuple[int, int]]] = {}
-        """The offsets of the stored records of each partition: first, and last + 1."""
+        self._stored: dict[TopicPartition, list[tuple[int, int, int]]] = {}
+        """The offsets of the stored records of each partition: first, last + 1, and the broker's time or -1."""
         self._failed: list[tuple[TopicPartition, Run, Failure, int]] = []
 
     @property
@@ -95,7 +129,7 @@ class Bulk:
         if failure is not None:
             self._failed.append((place, run, failure, first))
         elif offset >= 0:
-            self._stored.setdefault(place, []).append((offset, offset + run.count))
+            self._stored.setdefault(place, []).append((offset, offset + run.count, append_time))
         self._pending -= run.count
         self._wake()
 
@@ -113,7 +147,7 @@ class Bulk:
         if self._complete and self._pending == 0 and not self.future.done():
             self.future.set_result(None)
 
-    def result(self) -> SendResult:
+    def result(self) -> BulkResult:
         """What became of every record, once the future is done.
 
         Raises the first error if no record was accepted, all for one reason: then the call is wrong.
@@ -127,7 +161,7 @@ class Bulk:
                 raise first
         offsets = {place: tuple(_joined(stored)) for place, stored in sorted(self._stored.items())}
         failures = sorted([*self.failures, *self._failed_records()], key=lambda failure: failure[0])
-        return SendResult(len(self.partitions), offsets, tuple(failures))
+        return BulkResult(offsets, tuple(failures), self.partitions, self._stored)
 
     def _failed_records(self) -> Iterator[tuple[int, AioprodError]]:
         if not self._failed:
@@ -146,11 +180,20 @@ def _reason(error: AioprodError) -> tuple[object, ...]:
     return type(error), type(error.__cause__), error.hint
 
 
-def _joined(stored: list[tuple[int, int]]) -> Iterator[range]:
+def _nth(stored: Sequence[tuple[int, int, int]], number: int) -> tuple[int, int]:
+    """Offset and time of the record with this number, from 0 on, among those that are stored."""
+    for first, end, append_time in stored:
+        if number < end - first:
+            return first + number, append_time
+        number -= end - first
+    return -1, -1
+
+
+def _joined(stored: list[tuple[int, int, int]]) -> Iterator[range]:
     """Ranges of offsets, those that touch put together."""
     stored.sort()
-    start, stop = stored[0]
-    for begin, end in stored[1:]:
+    start, stop, _ = stored[0]
+    for begin, end, _ in stored[1:]:
         if begin == stop:
             stop = end
         else:

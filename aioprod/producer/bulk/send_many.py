@@ -90,13 +90,18 @@ class _Call:
             self._headers = headers
         else:
             self._each_headers = per_record("headers", headers, count)
+        self._timestamps = _valid_list(timestamps, count)
+        """One for each value; None where they have to be looked at one by one, or where there is one for all."""
         if timestamps is None or isinstance(timestamps, Iterable):
             self._each_timestamp = per_record("timestamps", timestamps, count)
         else:
             engine.preparation.timestamp_ms(topic, timestamps)
             self._timestamp = timestamps
-        self._is_uniform = engine.preparation.plain and self._each_headers is None and self._each_timestamp is None
+        has_timestamps = self._each_timestamp is None or self._timestamps is not None
+        self._is_uniform = engine.preparation.plain and self._each_headers is None and has_timestamps
         if self._is_uniform:
+            if self._timestamps is not None:
+                engine.preparation.warn_of_seconds(topic, min(self._timestamps))
             self._encoded = encode_headers(self._headers) if self._headers else NO_HEADERS
             self._timestamp_ms = None if self._timestamp is None else timestamp_ms(topic, self._timestamp)
 
@@ -112,10 +117,14 @@ class _Call:
             return
         keys = self._keys_of(len(values))
         given = values if keys is None or len(keys) == len(values) else values[: len(keys)]
-        if isinstance(given, Lines) and (keys is not None or self._encoded != NO_HEADERS):
+        if isinstance(given, Lines) and (
+            keys is not None or self._encoded != NO_HEADERS or self._timestamps is not None
+        ):
             given = list(given)
         index = partition_index(self._topic, self._partition)
-        await self._feeder.take(self._topic, given, keys, self._encoded, index, self._timestamp_ms)
+        start = len(self.bulk.partitions)
+        timestamps = None if self._timestamps is None else self._timestamps[start : start + len(given)]
+        await self._feeder.take(self._topic, given, keys, self._encoded, index, self._timestamp_ms, timestamps)
         if len(given) < len(values):
             raise self._too_few("keys")
 
@@ -162,3 +171,12 @@ class _Call:
         return InvalidRecordError(
             f"send_many got {name} for only {len(self.bulk.partitions)} of its values: give one per value."
         )
+
+
+def _valid_list(timestamps: object, count: int | None) -> list[int] | None:
+    """A list of one timestamp in milliseconds for each of `count` values; None for anything else."""
+    if type(timestamps) is not list or len(timestamps) != count or count == 0:
+        return None
+    if set(map(type, timestamps)) != {int} or min(timestamps) < 0 or max(timestamps) >= 2**63:
+        return None
+    return timestamps

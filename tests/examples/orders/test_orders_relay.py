@@ -16,7 +16,7 @@ from aioprod.errors import DeliveryError, ErrorCode, MarkerError, ProducerFenced
 from aioprod.messages import EndTxnRequest, InitProducerIdRequest, ProduceRequest, TxnOffsetCommitRequest
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.relay import Relay
-from aioprod.relay import relay as relay_module
+from aioprod.relay import loop as relay_module
 from aioprod.testing.fixtures import FakeClusterThread
 from examples.orders import outbox_source, relay_app
 from examples.orders.database import Database

@@ -219,6 +219,21 @@ def test_a_run_has_the_headers_and_the_time_of_the_call() -> None:
     assert (builder.base_timestamp, builder.max_timestamp) == (700, 90_000)
 
 
+@pytest.mark.parametrize("keys", [None, [b"k", None, b"k"]])
+@pytest.mark.parametrize("size_max", [None, 5000])
+def test_each_record_may_have_a_time_of_its_own(keys: list[Any] | None, size_max: int | None) -> None:
+    harness = Harness() if size_max is None else Harness(max_request_size=size_max)
+    harness.lead({0: 1})
+    given = BulkValues(Call(), [b"a", b"b", memoryview(b"c")], keys, NO_HEADERS, 0, -1, 0, [7_000, 9_000, 8_000])
+    assert append(harness, given)
+    assert [(record[0], record[2]) for record in opened(harness).builder.records()] == [
+        (7_000, b"a"),
+        (9_000, b"b"),
+        (8_000, b"c"),
+    ]
+    assert list(given.places) == [0, 0, 0]
+
+
 @pytest.mark.parametrize("max_request_size", [200, 1100, 5000])
 def test_no_run_takes_a_record_that_is_too_large(max_request_size: int) -> None:
     given = [b"a", b"b" * 300, b"c" * 1500, b"d", b"e" * 120, b"f" * 139, b"g" * 140] * 2
