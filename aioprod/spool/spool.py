@@ -39,7 +39,8 @@ class Spool:
             await spool.trim(position)
 
     Records have bytes as keys and values. A position is bytes: the number of the record, and the name of its group,
-    which another copy of the folder does not have. It is a `Source`, so a `Relay` can bring its records to Kafka; `SpooledProducer` does that.
+    which another copy of the folder does not have. It is a `Source`, so a `Relay` can bring its records to Kafka;
+    `SpooledProducer` does that.
 
     `max_bytes` is what all its files may have; `segment_bytes` is the size of one, which is removed when all of its
     records are trimmed. One process has a folder at a time. Raises ConfigError; touches no file before `start()`.

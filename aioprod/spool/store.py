@@ -12,7 +12,7 @@ from aioprod._logger import Logger
 from aioprod._short_reprs import shown
 from aioprod.errors import AioprodError, BufferFullError, MarkerError, SpoolError
 from aioprod.spool.files import replace
-from aioprod.spool.gathering import Forming, Gathering
+from aioprod.spool.gathering import NO_ROOM, NOW, Forming, Gathering
 from aioprod.spool.layout import SUFFIX, Group
 from aioprod.spool.reading import Position, SpoolReader
 from aioprod.spool.segments import Segments
@@ -66,9 +66,12 @@ class Store:
         self._noted = 0
         """The number that the folder's note has."""
         self._on_durable: Callable[[Group], None] | None = None
+        self._on_failed: Callable[[Forming, AioprodError], None] | None = None
         self._more = asyncio.Event()
         self._freed = asyncio.Event()
         self._turn = asyncio.Lock()
+        self._waiting = 0
+        """How many calls wait for room."""
 
     @staticmethod
     async def open(
@@ -102,8 +105,8 @@ class Store:
             raise
         if writer is not None:
             store._writer = writer
-            store._commit = GroupCommit(writer, storage, store._note_durable, on_failed or _ignore, store._gathering)
-            store._on_durable = on_durable
+            store._commit = GroupCommit(writer, storage, store._note_durable, store._note_failed, store._gathering)
+            store._on_durable, store._on_failed = on_durable, on_failed
         if reads:
             end = None if writer is None else store._end
             store._reader = SpoolReader(storage.files, store._segments, end, lambda: store.delivered_number)
@@ -170,24 +173,29 @@ class Store:
         It is urgent where a caller waits for just these. `waiter` is notified once of what became of them; without one
         `on_failed` has the records that could not be kept.
         """
-        if self._turn.locked() or not self._has_room(len(data)):
-            raise self._full(len(data))
-        self._added(data, records, waiter, is_urgent)
+        when = self._gathering.add(data, records, waiter, is_urgent)
+        if when == NO_ROOM:
+            raise self._not_taken(len(data))
+        self._begin(when)
 
     async def add_in_turn(
         self, data: Buffer, records: int, waiter: Written | None, timeout: float, *, is_urgent: bool = True
     ) -> None:
         """The same; waits for room, after those that wait already."""
-        if not self._turn.locked() and self._has_room(len(data)):
-            self._added(data, records, waiter, is_urgent)
-            return
-        try:
-            async with asyncio.timeout(timeout), self._turn:
-                while not self._has_room(len(data)):
-                    await self._until_freed()
-                self._added(data, records, waiter, is_urgent)
-        except TimeoutError:
-            raise self._full(len(data)) from None
+        when = self._gathering.add(data, records, waiter, is_urgent)
+        if when == NO_ROOM:
+            self._gathering.is_open = False
+            self._waiting += 1
+            try:
+                async with asyncio.timeout(timeout), self._turn:
+                    await self._until_room(len(data))
+                    when = self._gathering.add_in_turn(data, records, waiter, is_urgent)
+            except TimeoutError:
+                raise self._not_taken(len(data)) from None
+            finally:
+                self._waiting -= 1
+                self._gathering.is_open = self._waiting == 0 and self.failure is None
+        self._begin(when)
 
     async def drain(self) -> None:
         """Return when everything that was added is on the disk."""
@@ -199,15 +207,23 @@ class Store:
         assert self._commit is not None
         self._commit.write_now()
 
-    def _added(self, data: Buffer, records: int, waiter: Written | None, is_urgent: bool) -> None:
-        assert self._commit is not None
-        self._commit.add(data, records, waiter, is_urgent=is_urgent)
+    def _begin(self, when: int) -> None:
+        commit = self._commit
+        assert commit is not None
+        if when == NOW or commit.lingering is None:
+            commit.begin(when)
 
-    def _has_room(self, size: int) -> bool:
-        """Whether there is room; raises SpoolError after a failure."""
-        if self.failure is not None:
-            raise self.failure.again()
-        return self._gathering.has_room(size)
+    async def _until_room(self, size: int) -> None:
+        """Wait for room; raises SpoolError after a failure."""
+        while True:
+            if self.failure is not None:
+                raise self.failure.again()
+            if self._gathering.has_room(size):
+                return
+            await self._until_freed()
+
+    def _not_taken(self, size: int) -> BufferFullError | SpoolError:
+        return self._full(size) if self.failure is None else self.failure.again()
 
     def _full(self, size: int) -> BufferFullError:
         limits = self._limits
@@ -236,6 +252,12 @@ class Store:
         self._freed.set()
         if self._on_durable is not None:
             self._on_durable(group)
+
+    def _note_failed(self, forming: Forming, error: AioprodError) -> None:
+        self._gathering.is_open = self._waiting == 0 and self.failure is None
+        self._freed.set()
+        if self._on_failed is not None:
+            self._on_failed(forming, error)
 
     def _seal(self) -> None:
         assert self._writer is not None
@@ -300,10 +322,6 @@ class Store:
     async def run(self, function: Callable[[], _T]) -> _T:
         """Call a function that uses the files, in a thread."""
         return await self._storage.run(function)
-
-
-def _ignore(forming: Forming, error: AioprodError) -> None:
-    """All records have waiters."""
 
 
 def _lock(storage: Storage, name: str, wanted: bool) -> None:

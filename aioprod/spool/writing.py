@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from aioprod._logger import Logger
 from aioprod.errors import AioprodError, BufferFullError, SpoolError
 from aioprod.spool.files import Files
-from aioprod.spool.gathering import Forming, Gathering
+from aioprod.spool.gathering import NOW, Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, Segment, file_name, group_header
 from aioprod.spool.reading import Position
 from aioprod.spool.segments import Segments, Tail, create_segment
@@ -132,21 +132,22 @@ class GroupCommit:
         """How many records were written, or have failed."""
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
-        self._lingering: asyncio.TimerHandle | None = None
+        self.lingering: asyncio.TimerHandle | None = None
+        """Will write what was gathered; None where nothing waits for others."""
         self._task = asyncio.create_task(self._write_all(), name="aioprod spool writes")
 
-    def add(self, data: Buffer, records: int, waiter: Written | None, *, is_urgent: bool) -> None:
-        """Write these encoded records: with the next group, or, where it is not urgent, within some milliseconds."""
-        if self._gathering.add(data, records, waiter, is_urgent):
+    def begin(self, when: int) -> None:
+        """Write what was gathered `NOW`, or `LATER`: within some milliseconds."""
+        if when == NOW:
             self._wake.set()
-        elif self._lingering is None:
-            self._lingering = asyncio.get_running_loop().call_later(_LINGER_S, self.write_now)
+        elif self.lingering is None:
+            self.lingering = asyncio.get_running_loop().call_later(_LINGER_S, self.write_now)
 
     def write_now(self) -> None:
         """Write at once what waits."""
-        if self._lingering is not None:
-            self._lingering.cancel()
-            self._lingering = None
+        if self.lingering is not None:
+            self.lingering.cancel()
+            self.lingering = None
         self._wake.set()
 
     async def drain(self) -> None:
