@@ -10,7 +10,7 @@ from aioprod.errors import CorruptRecordError
 from aioprod.records.headers import NO_HEADERS, decode_headers
 from aioprod.types import ProducerRecord
 
-__all__ = ["ENTRY_OVERHEAD", "EntryReader", "encode_entry"]
+__all__ = ["ENTRY_OVERHEAD", "EntryReader", "encode_entry", "entry_end", "reseeded"]
 
 _FRAME: Final = struct.Struct(">II")
 _FIXED: Final = struct.Struct(">BqiHiI")
@@ -86,3 +86,27 @@ class EntryReader:
             headers=headers,
             timestamp=timestamp,
         )
+
+
+def entry_end(data: bytes, at: int, seed: int) -> int | None:
+    """Where the record at `at` ends; None where no whole one is there."""
+    if len(data) - at < ENTRY_OVERHEAD:
+        return None
+    length, crc = _FRAME.unpack_from(data, at)
+    at += _FRAME.size
+    if not _FIXED.size <= length <= len(data) - at or crc32(data[at : at + length], seed) != crc:
+        return None
+    return at + int(length)
+
+
+def reseeded(data: bytes, seed: int) -> bytes:
+    """Whole records with checksums that begin with another seed."""
+    parts = []
+    at = 0
+    while at < len(data):
+        length, _ = _FRAME.unpack_from(data, at)
+        at += _FRAME.size
+        body = data[at : at + length]
+        parts += [_FRAME.pack(length, crc32(body, seed)), body]
+        at += length
+    return b"".join(parts)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Self
 
 from aioprod._short_reprs import shown
-from aioprod.errors import CorruptRecordError, MarkerError, SpoolError
+from aioprod.errors import AioprodError, CorruptRecordError, MarkerError, SpoolError
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.files import Files
-from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, Group, Segment, file_name, read_group
+from aioprod.spool.layout import GROUP_BYTES, NO_NAME, SEGMENT_BYTES, Group, Segment, file_name, find_groups, read_group
 from aioprod.spool.segments import Segments, read_groups
 from aioprod.types import ProducerRecord
 
@@ -51,26 +51,35 @@ class _Cursor(NamedTuple):
 class SpoolReader:
     """Reads the groups of a folder one after the other.
 
-    `delivered` says up to which number records are known to be delivered, 0 for none. `end` says which number is not on
-    the disk yet. It is None where another process writes: then what is found is
-    synced by this one before it is returned, so that nothing is sent that a power cut could take back.
+    `delivered` says up to which number records are known to be delivered, and `begin` is the spool's first number.
+    `end` says which number is not on the disk yet. It is None where another process writes: then what is found is
+    synced by this one before it is returned, so that nothing is sent that a power cut could take back; and a last group
+    that is not whole is one that is being written, or was cut off by a crash.
     """
 
     def __init__(
-        self, files: Files, segments: Segments, end: Callable[[], int] | None, delivered: Callable[[], int]
+        self,
+        files: Files,
+        segments: Segments,
+        end: Callable[[], int] | None,
+        delivered: Callable[[], int],
+        begin: int = 1,
     ) -> None:
         self._files = files
         self._segments = segments
         self._end = end
         self._delivered = delivered
+        self._first = begin
         self._entries = EntryReader(segments.seed)
         self._after: bytes | None = b""
         """The position behind which `_rows` begin; b"" before the first read."""
         self._rows: list[tuple[ProducerRecord, bytes]] = []
         """Records of the group that was read last and have not been returned."""
-        self._cursor = _Cursor(Segment(0, b""), 0, 0)
+        self._cursor = _Cursor(Segment(0, b""), 0, 1)
         self._data, self._begin = b"", 0
-        """A piece of the cursor's segment, and where it begins."""
+        """A part of the cursor's segment, and where it begins."""
+        self._size = 0
+        """The bytes of the group that was read last."""
 
     def read(self, after: bytes | None, limit: int) -> Sequence[tuple[ProducerRecord, bytes]]:
         """The records behind this position, `limit` at most; fewer where they have many bytes, or where there are none.
@@ -78,20 +87,18 @@ class SpoolReader:
         Raises MarkerError where the position is none of this spool's, or where what follows it was removed; SpoolError
         where a file is damaged; OSError.
         """
-        if after != self._after:
+        if after != self._after or not self._segments.heads:
             self._seek(after)
         self._after = b""  # Until all is well: what is raised below has the next call begin at its position.
         rows, self._rows = self._rows[:limit], self._rows[limit:]
         size = 0
         touched: set[str] = set()
         while len(rows) < limit and size < _BYTES_MAX:
-            group = self._next_group()
-            if group is None:
+            found = self._next_rows()
+            if found is None:
                 break
             touched.add(file_name(self._cursor.segment.base))
-            found = self._rows_of(group)
-            self._cursor = self._cursor._replace(at=group.end, number=group.next)
-            size += group.size
+            size += self._size
             room = limit - len(rows)
             rows += found[:room]
             self._rows = found[room:]
@@ -101,38 +108,90 @@ class SpoolReader:
         self._after = rows[-1][1] if rows else after
         return rows
 
+    @property
+    def passed(self) -> int:
+        """The number up to which all records were returned, or can't be: an operator has dropped them."""
+        return self._cursor.number - 1 - len(self._rows)
+
     # --- groups
 
-    def _next_group(self) -> Group | None:
-        """The next group with records; None where there is none yet."""
-        while True:
-            if self._end is not None and self._cursor.number >= self._end():
+    def _next_rows(self) -> list[tuple[ProducerRecord, bytes]] | None:
+        """The records of the next group that has some; None where there is none yet."""
+        while self._segments.heads and (self._end is None or self._cursor.number < self._end()):
+            following = self._segments.after(self._cursor.segment)
+            try:
+                rows = self._rows_here()
+            except CorruptRecordError:
+                if following is None and self._end is None and not self._is_followed():
+                    self._data = b""
+                    return None
+                rows = self._rows_read_again()
+            if rows:
+                return rows
+            if rows is None and not self._leave(following):
                 return None
-            group = self._group_here()
-            if group is None and not self._enter_next_segment():
-                return None
-            if group is not None:
-                if group.size:
-                    return group
-                self._cursor = self._cursor._replace(at=group.end, number=group.next)
+        return None
 
-    def _group_here(self) -> Group | None:
+    def _leave(self, following: Segment | None) -> bool:
+        """At the end of a segment, which is complete if another one followed before it was looked at: enter that."""
+        if following is None:
+            self._segments.list()
+            if self._is_last():
+                if self._end is None:
+                    return False
+                raise self._damaged(f"it ends at byte {self._cursor.at}")
+        elif following.base != self._cursor.number:
+            raise self._damaged(f"it ends at byte {self._cursor.at}, and the next one begins with {following.base}")
+        else:
+            self._files.done(file_name(self._cursor.segment.base))
+            self._enter(following)
+        return True
+
+    def _rows_here(self) -> list[tuple[ProducerRecord, bytes]] | None:
+        """Read the group here, and go behind it. Returns None at the end of the file. Raises CorruptRecordError."""
         segment, at, number = self._cursor
         name = file_name(segment.base)
         if not self._has(at, GROUP_BYTES):
             self._load(name, at, _CHUNK)
         group = read_group(self._data, at - self._begin, self._segments.seed, self._begin)
-        if group is None or not self._has(at, GROUP_BYTES + group.size):
-            size = _CHUNK if group is None else GROUP_BYTES + group.size
+        if group is None or not self._has(at, group.end - at):
+            size = _CHUNK if group is None else group.end - at
             self._load(name, at, max(size, _CHUNK))
             group = read_group(self._data, 0, self._segments.seed, at)
-        if group is None or not self._has(at, GROUP_BYTES + group.size):
-            if self._end is not None and number < self._end() and (self._data or self._is_last()):
-                raise self._damaged(f"its header at byte {at} is not whole")
-            return None
+        if group is None or not self._has(at, group.end - at):
+            if not self._data:
+                return None
+            raise CorruptRecordError(f"its group at byte {at} is not whole")
         if group.base != number:
-            raise self._damaged(f"the group at byte {at} begins with number {group.base}")
-        return group
+            raise CorruptRecordError(f"its group at byte {at} begins with number {group.base}")
+        begin = at - self._begin + GROUP_BYTES
+        records = group.records if group.size else 0
+        try:
+            found = self._entries.records(self._data, begin, begin + group.size, records)
+        except CorruptRecordError as error:
+            raise CorruptRecordError(f"in its group at byte {at} {error.message}") from None
+        self._cursor = _Cursor(segment, group.end, group.next)
+        self._size = group.size
+        suffix = b"." + group.name.hex().encode()
+        return [(record, b"%d" % number + suffix) for number, record in enumerate(found, group.base)]
+
+    def _rows_read_again(self) -> list[tuple[ProducerRecord, bytes]] | None:
+        """The same, of a group that is complete by now: it was being written when it was read before, or is damaged."""
+        self._data = b""
+        try:
+            return self._rows_here()
+        except CorruptRecordError as error:
+            raise self._damaged(error.message) from None
+
+    def _is_followed(self) -> bool:
+        """Whether something was written behind the group here, as is done when it is on the disk."""
+        self._segments.list()
+        if not self._is_last():
+            return True
+        segment, at, number = self._cursor
+        name = file_name(segment.base)
+        rest = self._files.read(name, at, self._files.sizes()[name] - at)
+        return any(group.base > number for group in find_groups(rest, self._segments.seed))
 
     def _has(self, at: int, size: int) -> bool:
         return self._begin <= at and at + size <= self._begin + len(self._data)
@@ -143,15 +202,6 @@ class SpoolReader:
     def _is_last(self) -> bool:
         return self._segments.after(self._cursor.segment) is None
 
-    def _rows_of(self, group: Group) -> list[tuple[ProducerRecord, bytes]]:
-        begin = group.at - self._begin + GROUP_BYTES
-        try:
-            records = self._entries.records(self._data, begin, begin + group.size, group.records)
-        except CorruptRecordError as error:
-            raise self._damaged(f"in its group at byte {group.at} {error.message}") from None
-        suffix = b"." + group.name.hex().encode()
-        return [(record, b"%d" % number + suffix) for number, record in enumerate(records, group.base)]
-
     def _damaged(self, how: str) -> SpoolError:
         return SpoolError(
             f"The segment {file_name(self._cursor.segment.base)} is damaged, {how}: the records from number "
@@ -161,25 +211,6 @@ class SpoolReader:
 
     # --- places
 
-    def _enter_next_segment(self) -> bool:
-        """Continue in the segment behind; False if there is none."""
-        segment = self._segments.after(self._cursor.segment)
-        if segment is None:
-            self._segments.list()
-            segment = self._segments.after(self._cursor.segment)
-        if segment is None:
-            return False
-        size = self._files.sizes().get(file_name(self._cursor.segment.base), 0)
-        if segment.base != self._cursor.number or self._cursor.at < size:
-            # The other process may have completed the last group between two looks at it.
-            self._data = b""
-            if self._group_here() is not None:
-                return True
-            raise self._damaged(f"the group at byte {self._cursor.at} is not whole")
-        self._files.done(file_name(self._cursor.segment.base))
-        self._enter(segment)
-        return True
-
     def _enter(self, segment: Segment) -> None:
         self._cursor = _Cursor(segment, SEGMENT_BYTES, segment.base)
         self._data, self._begin = b"", 0
@@ -188,27 +219,28 @@ class SpoolReader:
         """Continue behind this position."""
         self._rows = []
         self._segments.list()
-        first = self._segments.heads[0]
+        heads = self._segments.heads
         if after is None:
-            delivered = max(first.base - 1, self._delivered())
-            if delivered:
+            delivered = max(heads[0].base - 1 if heads else 0, self._delivered())
+            if delivered >= self._first:
                 raise MarkerError(
                     f"The records of this spool up to number {delivered} were delivered, and the marker in Kafka that "
                     "says so is gone.",
                     hint="See which record was sent last, and set the marker; or give the folder a new id with aioprod "
                     "spool verify FOLDER --new-id, which sends what it still has.",
                 )
-            self._enter(first)
+            if heads:
+                self._enter(heads[0])
         else:
             self._seek_record(Position.of(after))
 
     def _seek_record(self, position: Position) -> None:
         number = position.number
-        first = self._segments.heads[0]
-        if number < first.base - 1:
+        heads = self._segments.heads
+        if not heads or number < heads[0].base - 1:
+            begins = f"begins with number {heads[0].base}: those between were removed" if heads else "has no segment"
             raise MarkerError(
-                f"Records up to number {number} are in Kafka, and this spool begins with number {first.base}: those "
-                "between were removed.",
+                f"Records up to number {number} are in Kafka, and this spool {begins}.",
                 hint="Was the marker set to an earlier position, or is this the folder of another one?",
             )
         segment = self._segments.of(number)
@@ -219,24 +251,29 @@ class SpoolReader:
         groups = read_groups(self._files, file_name(segment.base), segment, self._segments.seed)
         group = next((group for group in groups if group.base <= number < group.next), None)
         if group is None or (self._end is not None and number >= self._end()):
-            last = groups[-1].next - 1 if groups else segment.base - 1
-            raise MarkerError(
-                f"Records up to number {number} are in Kafka, and this spool ends with number {last}: it is an older "
-                "copy of a folder that was used on.",
-                hint="Use the newer folder. To send what only this one has, give it a new id with aioprod spool verify "
-                "FOLDER --new-id.",
-            )
+            raise self._gone(position, segment, groups)
         self._check_name(position, group.name)
         self._enter(segment)
         self._cursor = _Cursor(segment, group.at, group.base)
-        whole = self._group_here()
-        assert whole is not None
-        if whole.size:
-            self._rows = self._rows_of(whole)[number - group.base + 1 :]
-        self._cursor = _Cursor(segment, group.end, group.next)
+        rows = self._rows_read_again()
+        if rows:
+            self._rows = rows[number - group.base + 1 :]
+
+    def _gone(self, position: Position, segment: Segment, groups: Sequence[Group]) -> AioprodError:
+        """Why a record that is in Kafka is not in the segment that should have it."""
+        end, number = (groups[-1].end, groups[-1].next) if groups else (SEGMENT_BYTES, segment.base)
+        self._cursor = _Cursor(segment, end, number)
+        if self._is_followed():
+            return self._damaged(f"its group at byte {end} is not whole")
+        return MarkerError(
+            f"Records up to number {position.number} are in Kafka, and this spool ends with number {number - 1}: it is "
+            "an older copy of a folder that was used on.",
+            hint="Use the newer folder. To send what only this one has, give it a new id with aioprod spool verify "
+            "FOLDER --new-id.",
+        )
 
     def _check_name(self, position: Position, name: bytes) -> None:
-        if position.name != name:
+        if name not in (position.name, NO_NAME):  # NO_NAME: an operator has dropped the group that had it.
             raise MarkerError(
                 f"Record number {position.number} of this spool is not the one that is in Kafka: this is a copy of a "
                 "folder, and both were written to.",
