@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Self
 
 from aioprod._short_reprs import shown
-from aioprod.errors import CorruptRecordError, MarkerError, SpoolError
+from aioprod.errors import AioprodError, CorruptRecordError, MarkerError, SpoolError
 from aioprod.relay.columns import ColumnRows
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.files import Files
-from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, Group, Segment, file_name, read_group
+from aioprod.spool.layout import GROUP_BYTES, NO_NAME, SEGMENT_BYTES, Group, Segment, file_name, find_groups, read_group
 from aioprod.spool.segments import Segments, read_groups
 
 __all__ = ["Position", "SpoolReader"]
@@ -54,24 +54,31 @@ class _Cursor(NamedTuple):
 class SpoolReader:
     """Reads the groups of a folder one after the other.
 
-    `delivered` says up to which number records are known to be delivered, 0 for none. `end` says which number is not on
-    the disk yet. It is None where another process writes: then what is found is
-    synced by this one before it is returned, so that nothing is sent that a power cut could take back.
+    `delivered` says up to which number records are known to be delivered, and `begin` is the spool's first number.
+    `end` says which number is not on the disk yet. It is None where another process writes: then what is found is
+    synced by this one before it is returned, so that nothing is sent that a power cut could take back; and a last group
+    that is not whole is one that is being written, or was cut off by a crash.
     """
 
     def __init__(
-        self, files: Files, segments: Segments, end: Callable[[], int] | None, delivered: Callable[[], int]
+        self,
+        files: Files,
+        segments: Segments,
+        end: Callable[[], int] | None,
+        delivered: Callable[[], int],
+        begin: int = 1,
     ) -> None:
         self._files = files
         self._segments = segments
         self._end = end
         self._delivered = delivered
+        self._first = begin
         self._entries = EntryReader(segments.seed)
         self._after: bytes | None = b""
         """The position behind which the cursor is; b"" where it is nowhere."""
-        self._cursor = _Cursor(Segment(0, b""), 0, 0)
+        self._cursor = _Cursor(Segment(0, b""), 0, 1)
         self._data, self._begin = b"", 0
-        """Some bytes of the cursor's segment, and where it begins."""
+        """A part of the cursor's segment, and where it begins."""
 
     def read(self, after: bytes | None, limit: int) -> ColumnRows:
         """The records behind this position, `limit` at most; fewer where they have many bytes, or where there are none.
@@ -79,55 +86,121 @@ class SpoolReader:
         Raises MarkerError where the position is none of this spool's, or where what follows it was removed; SpoolError
         where a file is damaged; OSError.
         """
-        if after != self._after:
+        if after != self._after or not self._segments.heads:
             self._seek(after)
         self._after = b""  # Until all is well: what is raised below has the next call begin at its position.
         rows = ColumnRows()
         touched: set[str] = set()
-        while len(rows) < limit and rows.size < _BYTES_MAX:
-            group = self._next_group()
-            if group is None:
-                break
+        while len(rows) < limit and rows.size < _BYTES_MAX and self._take_next(limit - len(rows), rows):
             touched.add(file_name(self._cursor.segment.base))
-            self._take(group, limit - len(rows), rows)
         if self._end is None:
             for name in touched:
                 self._files.sync(name)
         self._after = rows.position(-1) if rows else after
         return rows
 
+    @property
+    def passed(self) -> int:
+        """The number up to which all records were returned, or can't be: an operator has dropped them."""
+        return self._cursor.number - 1
+
     # --- groups
 
-    def _next_group(self) -> Group | None:
-        """The next group with records; None where there is none yet."""
-        while True:
-            if self._end is not None and self._cursor.number >= self._end():
-                return None
-            group = self._group_here()
-            if group is None and not self._enter_next_segment():
-                return None
-            if group is not None:
-                if group.size:
-                    return group
-                self._cursor = self._cursor._replace(at=group.end, number=group.next)
+    def _take_next(self, limit: int, rows: ColumnRows) -> bool:
+        """Add the next records of one group, `limit` at most; False where there are none yet."""
+        before = len(rows)
+        while self._segments.heads and (self._end is None or self._cursor.number < self._end()):
+            following = self._segments.after(self._cursor.segment)
+            try:
+                is_there = self._take_here(limit, rows)
+            except CorruptRecordError:
+                if following is None and self._end is None and not self._is_followed():
+                    self._data = b""
+                    return False
+                is_there = self._take_again(limit, rows)
+            if len(rows) > before:
+                return True
+            if not is_there and not self._leave(following):
+                return False
+        return False
 
-    def _group_here(self) -> Group | None:
-        segment, at, number, _ = self._cursor
+    def _leave(self, following: Segment | None) -> bool:
+        """At the end of a segment, which is complete if another one followed before it was looked at: enter that."""
+        if following is None:
+            self._segments.list()
+            if self._is_last():
+                if self._end is None:
+                    return False
+                raise self._damaged(f"it ends at byte {self._cursor.at}")
+        elif following.base != self._cursor.number:
+            raise self._damaged(f"it ends at byte {self._cursor.at}, and the next one begins with {following.base}")
+        else:
+            self._files.done(file_name(self._cursor.segment.base))
+            self._enter(following)
+        return True
+
+    def _take_here(self, limit: int, rows: ColumnRows) -> bool:
+        """Add records of the group here, and go behind them; False at the end of the file; or CorruptRecordError."""
+        segment, at, number, entry_at = self._cursor
         name = file_name(segment.base)
         if not self._has(at, GROUP_BYTES):
             self._load(name, at, _CHUNK)
         group = read_group(self._data, at - self._begin, self._segments.seed, self._begin)
-        if group is None or not self._has(at, GROUP_BYTES + group.size):
-            size = _CHUNK if group is None else GROUP_BYTES + group.size
+        if group is None or not self._has(at, group.end - at):
+            size = _CHUNK if group is None else group.end - at
             self._load(name, at, max(size, _CHUNK))
             group = read_group(self._data, 0, self._segments.seed, at)
-        if group is None or not self._has(at, GROUP_BYTES + group.size):
-            if self._end is not None and number < self._end() and (self._data or self._is_last()):
-                raise self._damaged(f"its header at byte {at} is not whole")
-            return None
-        if group.base != number and not self._cursor.entry_at:
-            raise self._damaged(f"the group at byte {at} begins with number {group.base}")
-        return group
+        if group is None or not self._has(at, group.end - at):
+            if not self._data:
+                return False
+            raise CorruptRecordError(f"its group at byte {at} is not whole")
+        if group.base != number and not entry_at:
+            raise CorruptRecordError(f"its group at byte {at} begins with number {group.base}")
+        if group.size:
+            self._take(group, limit, rows)
+        else:
+            self._cursor = _Cursor(segment, group.end, group.next)
+        return True
+
+    def _take(self, group: Group, limit: int, rows: ColumnRows) -> None:
+        """Add the next records of a group that has some, and move the cursor behind them."""
+        segment, at, number, entry_at = self._cursor
+        before = len(rows)
+        begin = (entry_at or at + GROUP_BYTES) - self._begin
+        end = group.end - self._begin
+        following = min(number + limit, group.next)
+        try:
+            stop = self._entries.read(self._data, begin, end, following - number, rows)
+            if following == group.next and stop != end:
+                raise CorruptRecordError(f"{end - stop} bytes follow the last record")
+        except CorruptRecordError as error:
+            rows.cut(before)
+            raise CorruptRecordError(f"in its group at byte {at} {error.message}") from None
+        if following < group.next:
+            self._cursor = _Cursor(segment, at, following, self._begin + stop)
+        else:
+            self._cursor = _Cursor(segment, group.end, following)
+        rows.numbers.extend(range(number, following))
+        rows.names.extend([b"." + group.name.hex().encode()] * (following - number))
+        rows.size += stop - begin
+
+    def _take_again(self, limit: int, rows: ColumnRows) -> bool:
+        """The same, of a group that is complete by now: it was being written when it was read before, or is damaged."""
+        self._data = b""
+        try:
+            return self._take_here(limit, rows)
+        except CorruptRecordError as error:
+            raise self._damaged(error.message) from None
+
+    def _is_followed(self) -> bool:
+        """Whether something was written behind the group here, as is done when it is on the disk."""
+        self._segments.list()
+        if not self._is_last():
+            return True
+        segment, at, number, _ = self._cursor
+        name = file_name(segment.base)
+        rest = self._files.read(name, at, self._files.sizes()[name] - at)
+        return any(group.base > number for group in find_groups(rest, self._segments.seed))
 
     def _has(self, at: int, size: int) -> bool:
         return self._begin <= at and at + size <= self._begin + len(self._data)
@@ -138,27 +211,6 @@ class SpoolReader:
     def _is_last(self) -> bool:
         return self._segments.after(self._cursor.segment) is None
 
-    def _take(self, group: Group, limit: int, rows: ColumnRows) -> None:
-        """Add the next records of a group, and move the cursor behind them."""
-        cursor = self._cursor
-        begin = (cursor.entry_at or group.at + GROUP_BYTES) - self._begin
-        end = group.end - self._begin
-        count = min(limit, group.next - cursor.number)
-        try:
-            stop = self._entries.read(self._data, begin, end, count, rows)
-        except CorruptRecordError as error:
-            raise self._damaged(f"in its group at byte {group.at} {error.message}") from None
-        number = cursor.number + count
-        if number < group.next:
-            self._cursor = cursor._replace(number=number, entry_at=self._begin + stop)
-        elif stop != end:
-            raise self._damaged(f"{end - stop} bytes follow the last record of its group at byte {group.at}")
-        else:
-            self._cursor = _Cursor(cursor.segment, group.end, number)
-        rows.numbers.extend(range(cursor.number, number))
-        rows.names.extend([b"." + group.name.hex().encode()] * count)
-        rows.size += stop - begin
-
     def _damaged(self, how: str) -> SpoolError:
         return SpoolError(
             f"The segment {file_name(self._cursor.segment.base)} is damaged, {how}: the records from number "
@@ -168,25 +220,6 @@ class SpoolReader:
 
     # --- places
 
-    def _enter_next_segment(self) -> bool:
-        """Continue in the segment behind; False if there is none."""
-        segment = self._segments.after(self._cursor.segment)
-        if segment is None:
-            self._segments.list()
-            segment = self._segments.after(self._cursor.segment)
-        if segment is None:
-            return False
-        size = self._files.sizes().get(file_name(self._cursor.segment.base), 0)
-        if segment.base != self._cursor.number or self._cursor.at < size:
-            # The other process may have completed the last group between two looks at it.
-            self._data = b""
-            if self._group_here() is not None:
-                return True
-            raise self._damaged(f"the group at byte {self._cursor.at} is not whole")
-        self._files.done(file_name(self._cursor.segment.base))
-        self._enter(segment)
-        return True
-
     def _enter(self, segment: Segment) -> None:
         self._cursor = _Cursor(segment, SEGMENT_BYTES, segment.base)
         self._data, self._begin = b"", 0
@@ -194,27 +227,28 @@ class SpoolReader:
     def _seek(self, after: bytes | None) -> None:
         """Continue behind this position."""
         self._segments.list()
-        first = self._segments.heads[0]
+        heads = self._segments.heads
         if after is None:
-            delivered = max(first.base - 1, self._delivered())
-            if delivered:
+            delivered = max(heads[0].base - 1 if heads else 0, self._delivered())
+            if delivered >= self._first:
                 raise MarkerError(
                     f"The records of this spool up to number {delivered} were delivered, and the marker in Kafka that "
                     "says so is gone.",
                     hint="See which record was sent last, and set the marker; or give the folder a new id with aioprod "
                     "spool verify FOLDER --new-id, which sends what it still has.",
                 )
-            self._enter(first)
+            if heads:
+                self._enter(heads[0])
         else:
             self._seek_record(Position.of(after))
 
     def _seek_record(self, position: Position) -> None:
         number = position.number
-        first = self._segments.heads[0]
-        if number < first.base - 1:
+        heads = self._segments.heads
+        if not heads or number < heads[0].base - 1:
+            begins = f"begins with number {heads[0].base}: those between were removed" if heads else "has no segment"
             raise MarkerError(
-                f"Records up to number {number} are in Kafka, and this spool begins with number {first.base}: those "
-                "between were removed.",
+                f"Records up to number {number} are in Kafka, and this spool {begins}.",
                 hint="Was the marker set to an earlier position, or is this the folder of another one?",
             )
         segment = self._segments.of(number)
@@ -225,24 +259,27 @@ class SpoolReader:
         groups = read_groups(self._files, file_name(segment.base), segment, self._segments.seed)
         group = next((group for group in groups if group.base <= number < group.next), None)
         if group is None or (self._end is not None and number >= self._end()):
-            last = groups[-1].next - 1 if groups else segment.base - 1
-            raise MarkerError(
-                f"Records up to number {number} are in Kafka, and this spool ends with number {last}: it is an older "
-                "copy of a folder that was used on.",
-                hint="Use the newer folder. To send what only this one has, give it a new id with aioprod spool verify "
-                "FOLDER --new-id.",
-            )
+            raise self._gone(position, segment, groups)
         self._check_name(position, group.name)
         self._enter(segment)
         self._cursor = _Cursor(segment, group.at, group.base)
-        whole = self._group_here()
-        if whole is not None and whole.size:
-            self._take(whole, number - group.base + 1, ColumnRows())
-        else:
-            self._cursor = _Cursor(segment, group.end, group.next)
+        self._take_again(number - group.base + 1, ColumnRows())
+
+    def _gone(self, position: Position, segment: Segment, groups: Sequence[Group]) -> AioprodError:
+        """Why a record that is in Kafka is not in the segment that should have it."""
+        end, number = (groups[-1].end, groups[-1].next) if groups else (SEGMENT_BYTES, segment.base)
+        self._cursor = _Cursor(segment, end, number)
+        if self._is_followed():
+            return self._damaged(f"its group at byte {end} is not whole")
+        return MarkerError(
+            f"Records up to number {position.number} are in Kafka, and this spool ends with number {number - 1}: it is "
+            "an older copy of a folder that was used on.",
+            hint="Use the newer folder. To send what only this one has, give it a new id with aioprod spool verify "
+            "FOLDER --new-id.",
+        )
 
     def _check_name(self, position: Position, name: bytes) -> None:
-        if position.name != name:
+        if name not in (position.name, NO_NAME):  # NO_NAME: an operator has dropped the group that had it.
             raise MarkerError(
                 f"Record number {position.number} of this spool is not the one that is in Kafka: this is a copy of a "
                 "folder, and both were written to.",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import suppress
+from threading import Lock
 from typing import Final, NamedTuple
 
 from aioprod._logger import Logger
 from aioprod._words import counted
 from aioprod.errors import CorruptRecordError, SpoolError
-from aioprod.relay.columns import ColumnRows
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.files import TEMPORARY, Files, replace
 from aioprod.spool.layout import (
@@ -26,7 +27,7 @@ from aioprod.spool.layout import (
     segment_header,
 )
 
-__all__ = ["Segments", "Tail", "create_segment", "read_groups"]
+__all__ = ["Segments", "Tail", "read_groups"]
 
 _logger = Logger("aioprod.spool")
 
@@ -51,37 +52,47 @@ class Segments:
         self.spool_id: Final = spool_id
         self.seed: Final = seed_of(spool_id)
         self.heads: list[Segment] = []
+        """A new list with each change: a thread may look while another one lists, begins or removes segments."""
+        self._changing = Lock()
 
     def list(self) -> None:
         """Read the headers of segments that are new, and forget those that are gone. Raises SpoolError, OSError."""
-        known = {head.base: head for head in self.heads}
-        found = []
-        for name in sorted(self._files.sizes()):
-            if name.endswith(SUFFIX):
-                base = name.removesuffix(SUFFIX)
-                head = known.get(int(base)) if base.isdigit() else None
-                found.append(head or read_segment(name, self._files.read(name, 0, SEGMENT_BYTES), self.spool_id))
-        self.heads = found
+        with self._changing:
+            known = {head.base: head for head in self.heads}
+            found = []
+            for name in sorted(self._files.sizes()):
+                if name.endswith(SUFFIX):
+                    base = name.removesuffix(SUFFIX)
+                    head = known.get(int(base)) if base.isdigit() else None
+                    with suppress(FileNotFoundError):  # The process that relays has removed it.
+                        head = head or read_segment(name, self._files.read(name, 0, SEGMENT_BYTES), self.spool_id)
+                        found.append(head)
+            self.heads = found
+
+    def begin(self, segment: Segment) -> None:
+        """Create a segment behind the last one."""
+        with self._changing:
+            replace(self._files, file_name(segment.base), segment_header(self.spool_id, segment))
+            self.heads = [*self.heads, segment]
 
     def of(self, number: int) -> Segment:
         """The segment in which this number would be."""
-        at = bisect_right(self.heads, number, key=lambda head: head.base)
-        return self.heads[max(at - 1, 0)]
+        heads = self.heads
+        at = bisect_right(heads, number, key=lambda head: head.base)
+        return heads[max(at - 1, 0)]
 
     def after(self, segment: Segment) -> Segment | None:
         """The segment behind this one."""
-        at = bisect_right(self.heads, segment.base, key=lambda head: head.base)
-        return self.heads[at] if at < len(self.heads) else None
+        heads = self.heads
+        at = bisect_right(heads, segment.base, key=lambda head: head.base)
+        return heads[at] if at < len(heads) else None
 
-    def trim(self, number: int) -> int:
-        """Remove the segments that have only records up to this number, but for the last one; returns their bytes."""
-        freed = 0
-        sizes = self._files.sizes()
-        while len(self.heads) > 1 and self.heads[1].base <= number + 1:
-            name = file_name(self.heads.pop(0).base)
-            self._files.remove(name)
-            freed += sizes.get(name, 0)
-        return freed
+    def trim(self, number: int) -> None:
+        """Remove the segments that have only records up to this number, but for the last one."""
+        with self._changing:
+            while len(self.heads) > 1 and self.heads[1].base <= number + 1:
+                self._files.remove(file_name(self.heads[0].base))
+                self.heads = self.heads[1:]
 
     def recover(self) -> Tail:
         """Cut what a crash has left of a group, and find the end. Creates the first segment.
@@ -90,10 +101,10 @@ class Segments:
         PostgreSQL learned of Linux in 2018). Raises SpoolError where a group is damaged, not torn.
         """
         for name in self._files.sizes():
-            if name.endswith(TEMPORARY):
+            if name.endswith(SUFFIX + TEMPORARY):
                 self._files.remove(name)
         if not self.heads:
-            self.heads.append(create_segment(self._files, self.spool_id, Segment(1, NO_NAME)))
+            self.begin(Segment(1, NO_NAME))
         segment = self.heads[-1]
         name = file_name(segment.base)
         size = self._files.sizes()[name]
@@ -113,12 +124,8 @@ class Segments:
         """Write the last group again; None if it is not whole."""
         data = self._files.read(name, group.at, GROUP_BYTES + group.size)
         try:
-            end = EntryReader(self.seed).read(
-                data, GROUP_BYTES, len(data), group.records if group.size else 0, ColumnRows()
-            )
+            EntryReader(self.seed).read_all(data, GROUP_BYTES, len(data), group.records if group.size else 0)
         except CorruptRecordError:
-            return None
-        if end != len(data):
             return None
         self._files.write(name, group.at, data)
         self._files.sync(name)
@@ -143,12 +150,6 @@ class Segments:
         )
         self._files.truncate(name, end)
         self._files.sync(name)
-
-
-def create_segment(files: Files, spool_id: bytes, segment: Segment) -> Segment:
-    """Create a segment without groups."""
-    replace(files, file_name(segment.base), segment_header(spool_id, segment))
-    return segment
 
 
 def read_groups(files: Files, name: str, segment: Segment, seed: int) -> list[Group]:

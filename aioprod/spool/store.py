@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from aioprod._logger import Logger
-from aioprod._short_reprs import shown
 from aioprod.errors import AioprodError, BufferFullError, MarkerError, SpoolError
-from aioprod.spool.files import replace
+from aioprod.spool.files import READER, WRITER, lock
 from aioprod.spool.gathering import NO_ROOM, NOW, Forming, Gathering
-from aioprod.spool.layout import SUFFIX, Group
+from aioprod.spool.layout import SUFFIX, Group, file_name
+from aioprod.spool.notes import DELIVERED, Identity, create_id, note_delivered, read_delivered, read_id
 from aioprod.spool.reading import Position, SpoolReader
 from aioprod.spool.segments import Segments
 from aioprod.spool.storage import Storage, unusable
@@ -27,9 +27,6 @@ _logger = Logger("aioprod.spool")
 
 _T = TypeVar("_T")
 
-_ID: Final = "id"
-_ID_TEXT: Final = "aioprod spool 1 "
-_DELIVERED: Final = "delivered"
 _POLL_S: Final = 0.1
 """How often to look for what another process has written, or removed."""
 
@@ -51,16 +48,19 @@ class Store:
     As a `Source`, its owner is the folder's id, and a position is the number of a record and the name of its group.
     """
 
-    def __init__(self, storage: Storage, limits: Limits, spool_id: bytes, segments: Segments) -> None:
+    def __init__(self, storage: Storage, limits: Limits, identity: Identity) -> None:
         self._storage = storage
-        self._files = storage.files
+        self.files: Final = storage.files
         self._limits = limits
-        self._segments = segments
-        self.spool_id: Final = spool_id
+        self._segments = Segments(storage.files, identity.spool_id)
+        self.spool_id: Final = identity.spool_id
+        self._begin: Final = identity.begin
         self._commit: GroupCommit | None = None
         self._writer: GroupWriter | None = None
         self._reader: SpoolReader | None = None
         self._gathering = Gathering(limits.max_bytes, limits.pending_bytes)
+        self._sizes: dict[str, int] = {}
+        """The bytes of each segment."""
         self.delivered_position: Position | None = None
         """Up to here records are in Kafka, as far as the folder knows."""
         self._noted = 0
@@ -72,6 +72,7 @@ class Store:
         self._turn = asyncio.Lock()
         self._waiting = 0
         """How many calls wait for room."""
+        self._looking: asyncio.Task[None] | None = None
 
     @staticmethod
     async def open(
@@ -89,10 +90,14 @@ class Store:
         """
 
         def opened() -> tuple[Store, GroupWriter | None]:
-            _lock(storage, "writer.lock", writes)
-            _lock(storage, "reader.lock", reads)
-            spool_id = _read_id(storage, may_create=writes)
-            store = Store(storage, limits, spool_id, Segments(storage.files, spool_id))
+            if not writes:
+                read_id(storage.files, storage.name)  # A folder that is no spool gets no file of a lock.
+            for name, wanted in ((WRITER, writes), (READER, reads)):
+                if wanted:
+                    lock(storage.files, name, storage.name)
+            if writes:
+                create_id(storage.files, storage.random_bytes)
+            store = Store(storage, limits, read_id(storage.files, storage.name))
             return store, store._open_files(writes)
 
         try:
@@ -109,7 +114,11 @@ class Store:
             store._on_durable, store._on_failed = on_durable, on_failed
         if reads:
             end = None if writer is None else store._end
-            store._reader = SpoolReader(storage.files, store._segments, end, lambda: store.delivered_number)
+            store._reader = SpoolReader(
+                storage.files, store._segments, end, lambda: store.delivered_number, store._begin
+            )
+        else:
+            store._looking = asyncio.create_task(store._look_on(), name="aioprod spool looks")
         return store
 
     def _open_files(self, writes: bool) -> GroupWriter | None:
@@ -119,12 +128,15 @@ class Store:
         if writes:
             tail = self._segments.recover()
             segment_bytes = self._limits.segment_bytes
-            writer = GroupWriter(self._files, self._segments, tail, segment_bytes, self._storage.random_bytes)
+            writer = GroupWriter(self.files, self._segments, tail, segment_bytes, self._storage.random_bytes)
         self._measure()
         return writer
 
     async def close(self) -> None:
         """Write what waits, seal the end, and unlock the folder."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
         if self._commit is not None and self._writer is not None:
             await self._commit.close()
             if self._writer.failure is None:
@@ -150,7 +162,12 @@ class Store:
     @property
     def delivered_number(self) -> int:
         """The number up to which records are in Kafka, as far as the folder knows; 0 without one."""
-        return 0 if self.delivered_position is None else self.delivered_position.number
+        return self._begin - 1 if self.delivered_position is None else self.delivered_position.number
+
+    @property
+    def name(self) -> str:
+        """The folder, for messages."""
+        return self._storage.name
 
     @property
     def last_number(self) -> int:
@@ -176,7 +193,7 @@ class Store:
         when = self._gathering.add(data, records, waiter, is_urgent)
         if when == NO_ROOM:
             raise self._not_taken(len(data))
-        self._begin(when)
+        self._begin_write(when)
 
     async def add_in_turn(
         self, data: Buffer, records: int, waiter: Written | None, timeout: float, *, is_urgent: bool = True
@@ -195,7 +212,7 @@ class Store:
             finally:
                 self._waiting -= 1
                 self._gathering.is_open = self._waiting == 0 and self.failure is None
-        self._begin(when)
+        self._begin_write(when)
 
     async def drain(self) -> None:
         """Return when everything that was added is on the disk."""
@@ -207,7 +224,7 @@ class Store:
         assert self._commit is not None
         self._commit.write_now()
 
-    def _begin(self, when: int) -> None:
+    def _begin_write(self, when: int) -> None:
         commit = self._commit
         assert commit is not None
         if when == NOW or commit.lingering is None:
@@ -229,25 +246,24 @@ class Store:
         limits = self._limits
         if self.size + size > limits.max_bytes:
             return BufferFullError(
-                f"The spool {self._storage.name} holds {self.size} bytes, and a record of {size} would exceed its "
+                f"The spool {self.name} holds {self.size} bytes, and a record of {size} would exceed its "
                 f"max_bytes, {limits.max_bytes}.",
                 hint="Room comes back as records are delivered: is Kafka away? Or give it more max_bytes.",
             )
         return BufferFullError(
-            f"{limits.pending_bytes} bytes of records wait for the disk of the spool {self._storage.name}.",
+            f"{limits.pending_bytes} bytes of records wait for the disk of the spool {self.name}.",
             hint="Wait for room with `await drain()`, or use `await send()`.",
         )
 
     async def _until_freed(self) -> None:
         self._freed.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_POLL_S):
-                await self._freed.wait()
-        if self._reader is None:
-            await self.run(self._measure)
+        await self._freed.wait()
 
     def _note_durable(self, group: Group) -> None:
-        self._gathering.file_bytes += group.end - group.at
+        assert self._writer is not None
+        name = self._writer.tail.name
+        self._gathering.file_bytes += group.end - self._sizes.get(name, 0)
+        self._sizes[name] = group.end
         self._more.set()
         self._freed.set()
         if self._on_durable is not None:
@@ -272,6 +288,12 @@ class Store:
         self._more.clear()
         return await self.run(lambda: reader.read(after, limit))
 
+    @property
+    def passed(self) -> int:
+        """The number up to which all records were read, or can't be."""
+        assert self._reader is not None
+        return self._reader.passed
+
     async def wait(self) -> None:
         """Return when there may be more records than the last `read` has returned."""
         if self._writer is not None:
@@ -285,73 +307,59 @@ class Store:
         head = self._segments.heads
         if self._noted == 0 or (len(head) > 1 and head[1].base <= self.delivered_number + 1):
             await self.run(self._trim)
-            self._freed.set()
+            self._forget_before(self._segments.heads[0].base)
 
     def _trim(self) -> None:
         # The note first: without the records before it nothing else says that they were delivered.
         self._note_delivered()
-        self._gathering.file_bytes -= self._segments.trim(self.delivered_number)
+        self._segments.trim(self.delivered_number)
+
+    def _forget_before(self, base: int) -> None:
+        """The segments before this one are gone."""
+        first = file_name(base)
+        for name in [name for name in self._sizes if name < first]:
+            self._gathering.file_bytes -= self._sizes.pop(name)
+            self._freed.set()
+
+    # --- beside another process that relays
+
+    async def _look_on(self) -> None:
+        """Follow what that process removes, and how far it is."""
+        while True:
+            await asyncio.sleep(_POLL_S)
+            with suppress(OSError, AioprodError):  # What is wrong was said at the start, or a relay will say it.
+                base, self.delivered_position = await self.run(self._look)
+                self._forget_before(base)
+
+    def _look(self) -> tuple[int, Position | None]:
+        self._segments.list()
+        return self._segments.heads[0].base, read_delivered(self.files)
 
     # --- small files
 
     def _note_delivered(self) -> None:
         position = self.delivered_position
         if position is not None and position.number > self._noted:
-            replace(self._files, _DELIVERED, position.to_bytes())
+            note_delivered(self.files, position)
             self._noted = position.number
 
     def _read_delivered(self) -> None:
-        sizes = self._files.sizes()
-        if _DELIVERED in sizes:
-            try:
-                position = Position.of(self._files.read(_DELIVERED, 0, sizes[_DELIVERED]))
-            except MarkerError:
-                _logger.warning(
-                    "The file %r of the spool %s is damaged: how many records wait is not known before the marker is "
-                    "read.",
-                    _DELIVERED,
-                    self._storage.name,
-                )
-            else:
-                self.delivered_position, self._noted = position, position.number
+        try:
+            self.delivered_position = position = read_delivered(self.files)
+        except MarkerError:
+            _logger.warning(
+                "The file %r of the spool %s is damaged: how many records wait is not known before the marker is read.",
+                DELIVERED,
+                self.name,
+            )
+        else:
+            self._noted = 0 if position is None else position.number
 
     def _measure(self) -> None:
-        sizes = self._files.sizes()
-        self._gathering.file_bytes = sum(size for name, size in sizes.items() if name.endswith(SUFFIX))
+        sizes = self.files.sizes()
+        self._sizes = {name: size for name, size in sizes.items() if name.endswith(SUFFIX)}
+        self._gathering.file_bytes = sum(self._sizes.values())
 
     async def run(self, function: Callable[[], _T]) -> _T:
         """Call a function that uses the files, in a thread."""
         return await self._storage.run(function)
-
-
-def _lock(storage: Storage, name: str, wanted: bool) -> None:
-    if wanted and not storage.files.lock(name):
-        raise SpoolError(
-            f"Another process has the spool {storage.name} open.",
-            hint="Give each process a folder of its own, or have one `aioprod spool drain` relay them all.",
-        )
-
-
-def _read_id(storage: Storage, *, may_create: bool) -> bytes:
-    """The id of the folder; a new one has none yet."""
-    files = storage.files
-    sizes = files.sizes()
-    if _ID not in sizes:
-        if any(name.endswith(SUFFIX) for name in sizes) or not may_create:
-            raise SpoolError(
-                f"The folder {storage.name} has no file {_ID!r}, which says which spool it is.",
-                hint="Was it copied in part? Give the folder of a spool, or an empty one to a producer.",
-            )
-        replace(files, _ID, f"{_ID_TEXT}{storage.random_bytes(16).hex()}\n".encode())
-    text = files.read(_ID, 0, 200).decode(errors="replace").strip()
-    if not text.startswith(_ID_TEXT):
-        raise SpoolError(
-            f"The file {_ID!r} of the folder {storage.name} is not that of a spool of this version: {shown(text)}."
-        )
-    try:
-        spool_id = bytes.fromhex(text.removeprefix(_ID_TEXT))
-    except ValueError:
-        spool_id = b""
-    if len(spool_id) != 16:
-        raise SpoolError(f"The file {_ID!r} of the folder {storage.name} is damaged: {shown(text)}.")
-    return spool_id

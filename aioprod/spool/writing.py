@@ -13,7 +13,7 @@ from aioprod.spool.files import Files
 from aioprod.spool.gathering import NOW, Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, Segment, file_name, group_header
 from aioprod.spool.reading import Position
-from aioprod.spool.segments import Segments, Tail, create_segment
+from aioprod.spool.segments import Segments, Tail
 from aioprod.spool.storage import Storage
 from aioprod.wire.buffer import Buffer
 
@@ -52,6 +52,8 @@ class GroupWriter:
         self._segment_bytes = segment_bytes
         self._new_name = new_name
         self.tail = tail
+        self._is_rolling = False
+        """Whether a segment was begun, and that has failed: its file may be there, and nothing goes before it."""
         self.failure: SpoolError | None = None
         """Why nothing can be written until the spool is opened again."""
 
@@ -65,7 +67,8 @@ class GroupWriter:
             raise self.failure.again()
         size = sum(map(len, parts))
         try:
-            if self.tail.at > SEGMENT_BYTES and self.tail.at + GROUP_BYTES + size > self._segment_bytes:
+            is_full = self.tail.at > SEGMENT_BYTES and self.tail.at + GROUP_BYTES + size > self._segment_bytes
+            if is_full or self._is_rolling:
                 self._roll()
             group = Group(self.tail.at, self.tail.number, count, size, self._new_name(NAME_BYTES))
             self._append(b"".join((group_header(group, self._segments.seed), *parts)))
@@ -93,9 +96,11 @@ class GroupWriter:
 
     def _roll(self) -> None:
         """Begin a segment. All groups before it are on the disk."""
-        segment = create_segment(self._files, self._segments.spool_id, Segment(self.tail.number, self.tail.previous))
+        segment = Segment(self.tail.number, self.tail.previous)
+        self._is_rolling = True
+        self._segments.begin(segment)
+        self._is_rolling = False
         self._files.done(self.tail.name)
-        self._segments.heads.append(segment)
         self.tail = self.tail._replace(name=file_name(segment.base), at=SEGMENT_BYTES)
 
     def _fail(self, what: str, error: OSError) -> SpoolError:
