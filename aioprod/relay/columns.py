@@ -41,12 +41,6 @@ class ColumnRows(Sequence[Row]):
         """That of one of the records."""
         return b"%d" % self.numbers[index] + self.names[index]
 
-    def drop_parts(self) -> None:
-        """Drop what was added of records that have no number yet."""
-        count = len(self.numbers)
-        for column in (self.topics, self.partitions, self.keys, self.values, self.headers, self.timestamps):
-            del column[count:]
-
     if TYPE_CHECKING:
 
         @overload
@@ -57,7 +51,11 @@ class ColumnRows(Sequence[Row]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
-        record = ProducerRecord(
+        return self.record(index), self.position(index)
+
+    def record(self, index: int) -> ProducerRecord:
+        """One of the records."""
+        return ProducerRecord(
             self.topics[index],
             self.values[index],
             key=self.keys[index],
@@ -65,4 +63,12 @@ class ColumnRows(Sequence[Row]):
             headers=self.headers[index],
             timestamp=self.timestamps[index],
         )
-        return record, self.position(index)
+
+    def cut(self, count: int) -> None:
+        """Keep so many records only, and of those that were added in part nothing."""
+        columns: tuple[list[Any], ...] = (
+            *(self.topics, self.partitions, self.keys, self.values),
+            *(self.headers, self.timestamps, self.numbers, self.names),
+        )
+        for column in columns:
+            del column[count:]

@@ -11,7 +11,7 @@ from aioprod.errors import AioprodError
 from aioprod.spool.files import Files
 from aioprod.types import ProducerRecord
 
-__all__ = ["ASIDE", "Aside", "entry_line"]
+__all__ = ["ASIDE", "Aside", "aside_lines", "entry_line", "number_of", "positions_in"]
 
 _logger = Logger("aioprod.spool")
 
@@ -29,17 +29,11 @@ class Aside:
 
     def load(self) -> None:
         """Read which these are; a line that a crash has cut off is dropped, as its record was not passed over."""
-        size = self._files.sizes().get(ASIDE, 0)
-        data = self._files.read(ASIDE, 0, size) if size else b""
-        whole = data.rfind(b"\n") + 1
-        if whole < size:
-            self._files.truncate(ASIDE, whole)
-        self._end = whole
-        for line in data[:whole].splitlines():
-            try:
-                self.positions.add(json.loads(line)["position"].encode())
-            except (ValueError, KeyError, TypeError, AttributeError):
-                _logger.warning("A line of %s is damaged, and passed over: %.200r", ASIDE, line)
+        data = aside_lines(self._files)
+        if len(data) < self._files.sizes().get(ASIDE, 0):
+            self._files.truncate(ASIDE, len(data))
+        self._end = len(data)
+        self.positions = positions_in(data)
 
     def add(self, record: ProducerRecord, position: bytes, error: AioprodError) -> None:
         """Write a record with the reason; it is on the disk when this returns. Raises OSError."""
@@ -52,13 +46,37 @@ class Aside:
 
     def between(self, after: int, last: int) -> int:
         """How many of them have numbers behind the first one, up to the second."""
-        return sum(after < int(position.partition(b".")[0]) <= last for position in self.positions)
+        return sum(after < number_of(position) <= last for position in self.positions)
+
+
+def aside_lines(files: Files) -> bytes:
+    """The whole lines of the file: one that a crash has cut off is none."""
+    data = files.read(ASIDE, 0, size) if (size := files.sizes().get(ASIDE, 0)) else b""
+    return data[: data.rfind(b"\n") + 1]
+
+
+def positions_in(lines: bytes) -> set[bytes]:
+    """The positions of the records that were set aside."""
+    found = set()
+    for line in lines.splitlines():
+        try:
+            position = json.loads(line)["position"].encode()
+            number_of(position)
+            found.add(position)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            _logger.warning("A line of %s is damaged, and passed over: %.200r", ASIDE, line)
+    return found
+
+
+def number_of(position: bytes) -> int:
+    """The number of the record at a position; raises ValueError for what is none."""
+    return int(position.partition(b".")[0])
 
 
 def entry_line(record: ProducerRecord, position: bytes, **more: str) -> bytes:
     """A record of a spool as a line of JSON."""
     fields = {
-        "number": int(position.partition(b".")[0]),
+        "number": number_of(position),
         "position": position.decode(),
         **more,
         "topic": record.topic,

@@ -10,16 +10,15 @@ from aioprod._words import counted
 from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, FlushTimeoutError, ProducerClosedError
 from aioprod.interceptors import Interceptors
-from aioprod.producer import Producer
 from aioprod.producer.guard import Guard, State
 from aioprod.producer.transactions.rules import TransactionRules
-from aioprod.relay.loop import RelayLoop, RelaySettings, Surroundings
-from aioprod.spool.aside import Aside
+from aioprod.relay.loop import RelayLoop, Surroundings
 from aioprod.spool.health import SpoolHealth
 from aioprod.spool.intake import Intake
 from aioprod.spool.layout import seed_of
 from aioprod.spool.meters import SpoolMetrics
-from aioprod.spool.receipts import FailedRecords, SetAside
+from aioprod.spool.receipts import FailedRecords
+from aioprod.spool.relaying import RelayTerms, new_relay
 from aioprod.spool.source import SpoolSource
 from aioprod.spool.storage import Storage
 from aioprod.spool.store import Limits, Store
@@ -40,12 +39,8 @@ class SpoolSettings(NamedTuple):
 
     folder: str
     limits: Limits
-    sets_aside: bool
-    """Whether records that brokers will never take are set aside; else they end the relay."""
     relays: bool
-    transactional_id: str | None
-    is_exactly_once: bool
-    marker_topic: str | None
+    terms: RelayTerms
 
 
 class SpoolEngine:
@@ -53,7 +48,7 @@ class SpoolEngine:
 
     store: Store
     """The opened folder; from `open()` on."""
-    _aside: Aside
+    _source: SpoolSource
 
     def __init__(self, config: ProducerConfig, settings: SpoolSettings, on_error: ErrorCallback | None) -> None:
         self.config = config
@@ -86,38 +81,25 @@ class SpoolEngine:
             on_durable=self.metrics.synced,
             on_failed=on_failed,
         )
-        aside = Aside(storage.files)
-        try:
-            await store.run(aside.load)
-        except BaseException:
-            await store.close()
-            raise
-        self.store, self._aside = store, aside
+        self.store, self._source = store, await SpoolSource.of(store)
         self.intake.seed = on_failed.seed = seed_of(store.spool_id)
         self._delivered_before = store.delivered_number
         self.guard.belong_to(asyncio.get_running_loop())
         self.guard.enter(State.RUNNING)
         if self.watched is not None:
-            self._begin_relay(store, SpoolSource(store, aside, self._progress.set), self.watched, surroundings)
+            self._begin_relay(self.watched, surroundings)
         waiting = self.kept_records()
         if waiting:
             _logger.info("The spool %s has %s that are not in Kafka.", storage.name, counted(waiting, "record"))
 
-    def _begin_relay(self, store: Store, source: SpoolSource, watched: Watched, surroundings: Surroundings) -> None:
-        settings = self._settings
-        transactional_id = settings.transactional_id or f"aioprod-spool.{store.spool_id.hex()}"
-        config = self.config.replace(
-            key_serializer=None,
-            value_serializer=None,
-            interceptor_classes=(),
-            transactional_id=transactional_id if settings.is_exactly_once else None,
-        )
-        self.relay = RelayLoop(
-            source,
-            lambda: Producer(config=config),
-            RelaySettings(transactional_id, settings.is_exactly_once, settings.marker_topic),
-            outcomes=watched,
-            set_aside=SetAside(source, watched, self._on_error) if settings.sets_aside else None,
+    def _begin_relay(self, watched: Watched, surroundings: Surroundings) -> None:
+        self._source.on_progress = self._progress.set
+        self.relay = new_relay(
+            self._source,
+            self.config,
+            self._settings.terms,
+            watched=watched,
+            on_error=self._on_error,
             surroundings=surroundings,
         )
         self._relaying = asyncio.create_task(self.relay.run(), name="aioprod spool relay")
@@ -164,17 +146,12 @@ class SpoolEngine:
             ) from None
 
     async def _until_delivered(self, number: int) -> None:
-        while self._left(number):
+        while self._source.left(number):
             error = self._relay_error()
             if error is not None:
                 raise error
             self._progress.clear()
             await self._progress.wait()
-
-    def _left(self, number: int) -> int:
-        """How many records up to this number are to be brought to Kafka."""
-        aside = self._aside.between(self.store.delivered_number, number)
-        return number - self.store.delivered_number - aside
 
     async def close(self, timeout: float | None) -> DeliveryReport:
         """Keep what was accepted, wait for Kafka for some time, and release everything."""
@@ -219,13 +196,13 @@ class SpoolEngine:
 
     def kept_records(self) -> int:
         """The records on disk that are not in Kafka as far as the folder knows."""
-        return self._left(self.store.last_number) if self.guard.loop is not None else 0
+        return self._source.left(self.store.last_number) if self.guard.loop is not None else 0
 
     def _kept_bytes(self) -> int:
         return self.store.size if self.guard.loop is not None else 0
 
     def _set_aside_records(self) -> int:
-        return len(self._aside.positions) if self.guard.loop is not None else 0
+        return self._source.aside_records if self.guard.loop is not None else 0
 
     def health(self) -> SpoolHealth:
         """The health of the producer now."""

@@ -11,7 +11,7 @@ from aioprod.records.headers import decode_headers
 from aioprod.relay.columns import ColumnRows
 from aioprod.wire import memory
 
-__all__ = ["ENTRY_OVERHEAD", "EntryReader", "encode_entry"]
+__all__ = ["ENTRY_OVERHEAD", "EntryReader", "encode_entry", "entry_end", "reseeded"]
 
 _FRAME: Final = 8
 """The bytes of length and checksum."""
@@ -78,11 +78,11 @@ class EntryReader:
         source = memory.first_byte(memoryview(data))
         topics, partitions, keys = rows.topics, rows.partitions, rows.keys
         values, headers, timestamps = rows.values, rows.headers, rows.timestamps
-        for _ in range(count):
+        for index in range(count):
             length = 0 if end - at < _OVERHEAD else memory.number(source, at, 4)
             stop = at + _FRAME + length
             if length < _FIXED or stop > end or crc32(data[at + _FRAME : stop], self._seed) != _crc(source, at + 4):
-                raise CorruptRecordError(f"the record at byte {at} has another length or checksum")
+                raise CorruptRecordError(f"the checksum of record {index} of {count} is wrong")
             at += _FRAME
             flags = source[at]
             timestamps.append(memory.number(source, at + 1, 8))
@@ -107,6 +107,14 @@ class EntryReader:
             at = stop
         return at
 
+    def read_all(self, data: bytes, at: int, end: int, count: int) -> ColumnRows:
+        """The `count` records that are all of `data[at:end]`; raises CorruptRecordError."""
+        rows = ColumnRows()
+        stop = self.read(data, at, end, count, rows)
+        if stop != end:
+            raise CorruptRecordError(f"{end - stop} bytes follow the last of {count} records")
+        return rows
+
     def _topic_of(self, name: bytes) -> str:
         if name != self._last:
             self._last = name
@@ -116,3 +124,26 @@ class EntryReader:
 
 def _crc(source: memoryview, at: int) -> int:
     return memory.number(source, at, 4) & 0xFFFFFFFF
+
+
+def entry_end(data: bytes, at: int, seed: int) -> int | None:
+    """Where the record at `at` ends; None where no whole one is there."""
+    if len(data) - at < _OVERHEAD:
+        return None
+    length, crc = (int.from_bytes(data[begin : begin + 4], "big") for begin in (at, at + 4))
+    end = at + _FRAME + length
+    if length < _FIXED or end > len(data) or crc32(data[at + _FRAME : end], seed) != crc:
+        return None
+    return end
+
+
+def reseeded(data: bytes, seed: int) -> bytes:
+    """Whole records with checksums that begin with another seed."""
+    parts = []
+    at = 0
+    while at < len(data):
+        length = data[at : at + 4]
+        body = data[at + _FRAME : at + _FRAME + int.from_bytes(length, "big")]
+        parts += [length, crc32(body, seed).to_bytes(4, "big"), body]
+        at += _FRAME + len(body)
+    return b"".join(parts)

@@ -8,9 +8,15 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import Final, Protocol
 
-__all__ = ["TEMPORARY", "Files", "FolderFiles", "is_full", "prepare", "put_in_place", "replace"]
+from aioprod.errors import SpoolError
+
+__all__ = ["READER", "TEMPORARY", "WRITER", "Files", "FolderFiles", "is_full", "is_locked", "lock", "replace"]
+
+WRITER: Final = "writer.lock"
+READER: Final = "reader.lock"
 
 TEMPORARY: Final = ".tmp"
 """The suffix of files that are being written: one that is found later is not whole, and means nothing."""
@@ -46,7 +52,7 @@ class Files(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Delete a file if it is there."""
+        """Delete a file."""
         ...
 
     def sync_names(self) -> None:
@@ -68,27 +74,26 @@ class Files(Protocol):
 
 def replace(files: Files, name: str, data: bytes) -> None:
     """Give a file this content: after a crash it has either the old one or all of the new one."""
-    prepare(files, name, data)
-    put_in_place(files, name)
-
-
-def prepare(files: Files, name: str, data: bytes) -> None:
-    """Bring what is to be a file to the disk."""
     temporary = name + TEMPORARY
-    files.remove(temporary)  # One that a crash has left may be longer.
+    files.remove(temporary)  # A crash may have left a longer one.
     files.write(temporary, 0, data)
     files.sync(temporary)
-
-
-def put_in_place(files: Files, name: str) -> None:
-    """Let what was prepared be the file."""
-    files.rename(name + TEMPORARY, name)
+    files.rename(temporary, name)
     files.sync_names()
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the disk has no room, and all that it has is as it was."""
+    """Whether the disk has no room."""
     return error.errno in _FULL
+
+
+def lock(files: Files, name: str, folder: str) -> None:
+    """Lock a folder under a name; raises SpoolError where another process has it."""
+    if not files.lock(name):
+        raise SpoolError(
+            f"Another process has the spool {folder} open.",
+            hint="Give each process a folder of its own, or have one `aioprod spool drain` relay them all.",
+        )
 
 
 class FolderFiles:
@@ -144,7 +149,7 @@ class FolderFiles:
         os.rename(self._folder / name, self._folder / to)
 
     def remove(self, name: str) -> None:
-        """Delete a file if it is there."""
+        """Delete a file."""
         self.done(name)
         (self._folder / name).unlink(missing_ok=True)
 
@@ -162,15 +167,18 @@ class FolderFiles:
         """Lock the folder under a name; the system gives the lock up when the process dies."""
         descriptor = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return False
+            is_ours = _locked(descriptor, fcntl.LOCK_EX)
+            if not is_ours:
+                sleep(_GLANCE_S)
+                is_ours = _locked(descriptor, fcntl.LOCK_EX)
         except BaseException:
             os.close(descriptor)
             raise
-        self._locks.append(descriptor)
-        return True
+        if is_ours:
+            self._locks.append(descriptor)
+        else:
+            os.close(descriptor)
+        return is_ours
 
     def close(self) -> None:
         """Close all files, and release the locks."""
@@ -201,6 +209,30 @@ def _create(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def is_locked(folder: Path, name: str) -> bool:
+    """Whether a process has a folder locked under a name. It is looked at for a moment, for which `lock` waits."""
+    try:
+        descriptor = os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _locked(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
+_GLANCE_S: Final = 0.02
+"""Longer than `is_locked` takes."""
+
+
+def _locked(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _sync_data(descriptor: int) -> None:

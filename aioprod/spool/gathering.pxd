@@ -15,8 +15,10 @@ cdef class Gathering:
     cdef readonly object groups
     cdef readonly long long max_bytes, pending_max
     cdef public long long file_bytes, pending_bytes, added
+    cdef public bint is_open
 
     @cython.locals(pending="long long")
     cpdef bint has_room(self, Py_ssize_t size) except -1
+    cpdef int add(self, data, Py_ssize_t records, waiter, bint is_urgent) except -1
     @cython.locals(group=Forming, size=Py_ssize_t)
-    cpdef bint add(self, data, Py_ssize_t records, waiter, bint is_urgent) except -1
+    cpdef int add_in_turn(self, data, Py_ssize_t records, waiter, bint is_urgent) except -1

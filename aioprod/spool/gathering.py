@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
-__all__ = ["Forming", "Gathering"]
+__all__ = ["LATER", "NOW", "NO_ROOM", "Forming", "Gathering"]
+
+NO_ROOM: Final = 0
+LATER: Final = 1
+NOW: Final = 2
 
 _GROUP_MAX: Final = 4 << 20
 """The bytes with which a group is full."""
@@ -30,7 +34,7 @@ class Forming:
 class Gathering:
     """Collects records, as far as there is room for them."""
 
-    __slots__ = ("added", "file_bytes", "groups", "max_bytes", "pending_bytes", "pending_max")
+    __slots__ = ("added", "file_bytes", "groups", "is_open", "max_bytes", "pending_bytes", "pending_max")
 
     def __init__(self, max_bytes: int, pending_max: int) -> None:
         self.max_bytes = max_bytes
@@ -41,6 +45,8 @@ class Gathering:
         """The bytes of the files."""
         self.pending_bytes = 0
         """The bytes of records that are not on the disk."""
+        self.is_open = True
+        """Whether records are taken: not after a failure, and not while others wait for room."""
         self.added = 0
         """How many records were ever added."""
         self.groups: deque[Forming] = deque()
@@ -52,8 +58,14 @@ class Gathering:
             return False
         return self.file_bytes + pending + size <= self.max_bytes
 
-    def add(self, data: Any, records: int, waiter: Any, is_urgent: bool) -> bool:
-        """Add encoded records; whether they are to be written at once."""
+    def add(self, data: Any, records: int, waiter: Any, is_urgent: bool) -> int:
+        """Add encoded records; returns `NO_ROOM`, `LATER` or `NOW`: when they are to be written."""
+        if not self.is_open or not self.has_room(len(data)):
+            return NO_ROOM
+        return self.add_in_turn(data, records, waiter, is_urgent)
+
+    def add_in_turn(self, data: Any, records: int, waiter: Any, is_urgent: bool) -> int:
+        """The same for records whose room is known."""
         groups = self.groups
         group = groups[-1] if groups else None
         if group is None or group.size > _GROUP_MAX:
@@ -67,4 +79,4 @@ class Gathering:
         group.size += size
         self.added += records
         self.pending_bytes += size
-        return is_urgent or group.size > _ENOUGH
+        return NOW if is_urgent or group.size > _ENOUGH else LATER

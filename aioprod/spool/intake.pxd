@@ -1,5 +1,6 @@
 cimport cython
 
+from aioprod.producer.clock cimport Clock
 from aioprod.spool.entries cimport encode_entry
 
 
@@ -13,11 +14,11 @@ cdef class Intake:
     cdef dict _topics
     cdef bint _is_plain
     cdef public unsigned int seed
-    cdef public object now_ms
+    cdef public Clock clock
 
     @cython.locals(encoded=bytes, index=int)
     cpdef bytearray encode(self, topic, value, key, partition, headers, timestamp)
-    @cython.locals(name=bytes, size=Py_ssize_t)
+    @cython.locals(name=bytes, size=Py_ssize_t, at_ms="long long")
     cpdef bytearray encode_prepared(
         self, str topic, bytes key, bytes value, bytes headers, int partition, timestamp
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from aioprod.cluster.names import topic_name_error
@@ -11,6 +9,7 @@ from aioprod.config import ProducerConfig
 from aioprod.errors import InvalidTopicError
 from aioprod.interceptors import Interceptors
 from aioprod.producer.batching.buffer_memory import record_too_large
+from aioprod.producer.clock import Clock
 from aioprod.producer.preparation import Preparation, as_bytes, partition_index, record_of
 from aioprod.records.bounds import record_size_bound
 from aioprod.records.headers import NO_HEADERS, encode_headers
@@ -27,10 +26,6 @@ _TOPICS_MAX: Final = 1000
 """Topics whose encoded names are kept."""
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class Intake:
     """Makes the bytes of records. What a producer would not accept raises here, before anything is kept."""
 
@@ -43,8 +38,8 @@ class Intake:
         self._topics: dict[str, bytes] = {}
         self.seed = 0
         """What the checksums of the spool begin with; known when it is open."""
-        self.now_ms: Callable[[], int] = _now_ms
-        """The timestamp of records without one."""
+        self.clock = Clock()
+        """The time of records without a timestamp."""
 
     def encode(
         self,
@@ -97,9 +92,8 @@ class Intake:
             size += len(value)
         if size > self._size_max - _LOOSE:
             self._check_size(topic, key, value, headers)
-        return encode_entry(
-            name, key, value, headers, partition, self.now_ms() if timestamp is None else timestamp, self.seed
-        )
+        at_ms = self.clock.timestamp_ms(self.clock.now_ns()) if timestamp is None else timestamp
+        return encode_entry(name, key, value, headers, partition, at_ms, self.seed)
 
     def _encoded_topic(self, topic: str) -> bytes:
         reason = topic_name_error(topic)

@@ -7,8 +7,8 @@ a checksum (`entries.py`). All numbers are big-endian. The checksums of a spool 
 value holds can't pass for them.
 
 A group is written when the one before it is on the disk. So a group that is not whole was never acknowledged if no
-later one follows it, and is damaged if one does; `end`, a small file, says with which number a spool that was closed
-ends. A group with a count and no bytes stands for records that an operator has left out.
+later one follows it, and is damaged if one does. A group without records seals a spool that was closed. A group with a
+count and no bytes stands for records that an operator has dropped.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ __all__ = [
     "find_groups",
     "group_header",
     "read_group",
+    "read_header",
     "read_segment",
     "seed_of",
     "segment_header",
@@ -99,10 +100,13 @@ def segment_header(spool_id: bytes, segment: Segment) -> bytes:
     return data + _CRC.pack(crc32(data))
 
 
-def read_segment(name: str, data: bytes, spool_id: bytes) -> Segment:
-    """Read the header of a segment; raises SpoolError if it is none, of a later version, or of another spool."""
+def read_header(name: str, data: bytes) -> tuple[bytes, Segment] | None:
+    """The spool that a segment belongs to, and its header; None for one that is cut off or damaged.
+
+    Raises SpoolError for a segment of a later version.
+    """
     if len(data) < SEGMENT_BYTES or data[:4] != _SEGMENT_MAGIC:
-        raise SpoolError(f"The file {name} is no segment of a spool: its header is cut off or damaged.", hint=_LOOK)
+        return None
     _, version, owner, base, previous = _SEGMENT.unpack_from(data)
     if version != VERSION:
         raise SpoolError(
@@ -110,13 +114,22 @@ def read_segment(name: str, data: bytes, spool_id: bytes) -> Segment:
             hint="Use the version of aioprod that has written it.",
         )
     if crc32(data[: _SEGMENT.size]) != _CRC.unpack_from(data, _SEGMENT.size)[0] or name != file_name(base):
-        raise SpoolError(f"The header of the segment {name} is damaged.", hint=_LOOK)
+        return None
+    return owner, Segment(base, previous)
+
+
+def read_segment(name: str, data: bytes, spool_id: bytes) -> Segment:
+    """Read the header of a segment; raises SpoolError if it is none, of a later version, or of another spool."""
+    found = read_header(name, data)
+    if found is None:
+        raise SpoolError(f"The header of the segment {name} is cut off or damaged.", hint=_LOOK)
+    owner, segment = found
     if owner != spool_id:
         raise SpoolError(
             f"The segment {name} belongs to the spool {owner.hex()}, and this folder is the spool {spool_id.hex()}.",
             hint="Move it back to the folder that it came from.",
         )
-    return Segment(base, previous)
+    return segment
 
 
 _LOOK: Final = "See what is left with aioprod spool verify FOLDER."

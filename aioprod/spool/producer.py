@@ -24,6 +24,7 @@ from aioprod.spool.engine import SpoolEngine, SpoolSettings
 from aioprod.spool.health import SpoolHealth
 from aioprod.spool.kept import Kept, KeptMany
 from aioprod.spool.receipts import Called, Given
+from aioprod.spool.relaying import RelayTerms
 from aioprod.spool.spool import MAX_BYTES, limits_of
 from aioprod.spool.storage import Storage
 from aioprod.types import (
@@ -96,11 +97,13 @@ class SpooledProducer:
         settings = SpoolSettings(
             folder=str(folder),
             limits=limits_of(max_bytes, segment_bytes, self.config.buffer_memory),
-            sets_aside=poison == "set-aside",
             relays=relays,
-            transactional_id=transactional_id or self.config.transactional_id,
-            is_exactly_once=delivery == "exactly-once",
-            marker_topic=marker_topic,
+            terms=RelayTerms(
+                transactional_id=transactional_id or self.config.transactional_id,
+                is_exactly_once=delivery == "exactly-once",
+                marker_topic=marker_topic,
+                sets_aside=poison == "set-aside",
+            ),
         )
         self._folder = Path(folder)
         self._callbacks = DeliveryCallbacks()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import suppress
+from threading import Lock
 from typing import Final, NamedTuple
 
 from aioprod._logger import Logger
 from aioprod._words import counted
 from aioprod.errors import CorruptRecordError, SpoolError
-from aioprod.relay.columns import ColumnRows
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.files import TEMPORARY, Files, replace
 from aioprod.spool.layout import (
@@ -26,7 +27,7 @@ from aioprod.spool.layout import (
     segment_header,
 )
 
-__all__ = ["Segments", "Tail", "create_segment", "read_groups"]
+__all__ = ["Segments", "Tail", "read_groups"]
 
 _logger = Logger("aioprod.spool")
 
@@ -51,63 +52,72 @@ class Segments:
         self.spool_id: Final = spool_id
         self.seed: Final = seed_of(spool_id)
         self.heads: list[Segment] = []
+        """A new list with each change: a thread may look while another one lists, begins or removes segments."""
+        self._changing = Lock()
 
     def list(self) -> None:
         """Read the headers of segments that are new, and forget those that are gone. Raises SpoolError, OSError."""
-        known = {file_name(head.base): head for head in self.heads}
-        self.heads = [
-            known.get(name) or read_segment(name, self._files.read(name, 0, SEGMENT_BYTES), self.spool_id)
-            for name in sorted(self._files.sizes())
-            if name.endswith(SUFFIX)
-        ]
+        with self._changing:
+            known = {file_name(head.base): head for head in self.heads}
+            found = []
+            for name in sorted(self._files.sizes()):
+                if name.endswith(SUFFIX):
+                    head = known.get(name)
+                    with suppress(FileNotFoundError):  # The process that relays has removed it.
+                        head = head or read_segment(name, self._files.read(name, 0, SEGMENT_BYTES), self.spool_id)
+                        found.append(head)
+            self.heads = found
+
+    def begin(self, segment: Segment) -> None:
+        """Create a segment behind the last one."""
+        with self._changing:
+            self._create(segment)
+            self.heads = [*self.heads, segment]
+
+    def _create(self, segment: Segment) -> None:
+        replace(self._files, file_name(segment.base), segment_header(self.spool_id, segment))
 
     def of(self, number: int) -> Segment:
         """The segment in which this number would be."""
-        at = bisect_right(self.heads, number, key=lambda head: head.base)
-        return self.heads[max(at - 1, 0)]
+        heads = self.heads
+        at = bisect_right(heads, number, key=lambda head: head.base)
+        return heads[max(at - 1, 0)]
 
     def after(self, segment: Segment) -> Segment | None:
         """The segment behind this one."""
-        at = bisect_right(self.heads, segment.base, key=lambda head: head.base)
-        return self.heads[at] if at < len(self.heads) else None
+        heads = self.heads
+        at = bisect_right(heads, segment.base, key=lambda head: head.base)
+        return heads[at] if at < len(heads) else None
 
-    def trim(self, number: int) -> int:
-        """Remove the segments that have only records up to this number, but for the last one; returns their bytes."""
-        freed = 0
-        sizes = self._files.sizes()
-        while len(self.heads) > 1 and self.heads[1].base <= number + 1:
-            name = file_name(self.heads.pop(0).base)
-            self._files.remove(name)
-            freed += sizes.get(name, 0)
-        return freed
+    def trim(self, number: int) -> None:
+        """Remove the segments that have only records up to this number, but for the last one."""
+        with self._changing:
+            while len(self.heads) > 1 and self.heads[1].base <= number + 1:
+                self._files.remove(file_name(self.heads[0].base))
+                self.heads = self.heads[1:]
 
     def check(self, known: int) -> None:
-        """Raise SpoolError unless there are segments, the last of which ends with this number or a later one."""
-        if not self.heads:
-            raise SpoolError(
-                "The folder of the spool has no segments.",
-                hint="Was it copied in part? What writes to a new one has to be started first.",
-            )
-        segment = self.heads[-1]
-        groups = read_groups(self._files, file_name(segment.base), segment, self.seed)
-        last = (groups[-1].next if groups else segment.base) - 1
-        if last < known:
-            raise _cut_short(last, known)
+        """Raise SpoolError unless there is the number `known`, if the last segment can say it."""
+        if self.heads:
+            segment = self.heads[-1]
+            groups = read_groups(self._files, file_name(segment.base), segment, self.seed)
+            _check_end(groups[-1].next if groups else segment.base, known)
+        else:
+            _check_end(1, known)
 
     def recover(self, known: int) -> Tail:
         """Cut what a crash has left of a group, and find the end. Creates the first segment.
 
         The last whole group is written again: the system may have failed to write it, and show it all the same (as
-        PostgreSQL learned of Linux in 2018). Raises SpoolError where a group is damaged, not torn, and where the spool
-        does not have the number `known`.
+        PostgreSQL learned of Linux in 2018). Raises SpoolError where a group is damaged, not torn, and where the number
+        `known`, which was on the disk once, is not there.
         """
         for name in self._files.sizes():
             if name.endswith(SUFFIX + TEMPORARY):
                 self._files.remove(name)
         if not self.heads:
-            if known:
-                raise _cut_short(0, known)
-            self.heads.append(create_segment(self._files, self.spool_id, Segment(1, NO_NAME)))
+            _check_end(1, known)
+            self.begin(Segment(1, NO_NAME))
         segment = self.heads[-1]
         name = file_name(segment.base)
         size = self._files.sizes()[name]
@@ -119,11 +129,12 @@ class Segments:
             end = last.at
         number = groups[-1].next if groups else segment.base
         if end < size:
-            self._cut(name, end, size, number, known)
-        if number <= known:
-            raise _cut_short(number - 1, known)
+            self._check_rest(name, end, size, number)
+        _check_end(number, known)
+        if end < size:
+            self._cut(name, end, size, number)
         if not groups:  # As for the last group: its name may not be on the disk.
-            create_segment(self._files, self.spool_id, segment)
+            self._create(segment)
         names = [group.name for group in groups if group.records]
         return Tail(name, end, number, names[-1] if names else segment.previous)
 
@@ -131,18 +142,15 @@ class Segments:
         """Write the last group again; None if it is not whole."""
         data = self._files.read(name, group.at, GROUP_BYTES + group.size)
         try:
-            end = EntryReader(self.seed).read(
-                data, GROUP_BYTES, len(data), group.records if group.size else 0, ColumnRows()
-            )
+            EntryReader(self.seed).read_all(data, GROUP_BYTES, len(data), group.records if group.size else 0)
         except CorruptRecordError:
-            return None
-        if end != len(data):
             return None
         self._files.write(name, group.at, data)
         self._files.sync(name)
         return group
 
-    def _cut(self, name: str, end: int, size: int, number: int, known: int) -> None:
+    def _check_rest(self, name: str, end: int, size: int, number: int) -> None:
+        """Raise SpoolError where a group follows what is not whole."""
         rest = self._files.read(name, end, size - end)
         later = next((group for group in find_groups(rest, self.seed) if group.base > number), None)
         if later is not None:
@@ -151,8 +159,8 @@ class Segments:
                 f"number {later.base} follows at byte {end + later.at}.",
                 hint="See which records these are with aioprod spool verify FOLDER; nothing was changed.",
             )
-        if number <= known:
-            raise _cut_short(number - 1, known)
+
+    def _cut(self, name: str, end: int, size: int, number: int) -> None:
         _logger.warning(
             "The segment %s ends within a write that was cut off by a crash: %s from byte %d on are dropped. No call "
             "has been answered for their records; the next one is number %d.",
@@ -165,18 +173,14 @@ class Segments:
         self._files.sync(name)
 
 
-def _cut_short(last: int, known: int) -> SpoolError:
-    return SpoolError(
-        f"The spool ends with record number {last}, and number {known} was on the disk: a segment was cut or damaged, "
-        "or is missing.",
-        hint="Was the folder copied in part? Nothing was changed.",
-    )
-
-
-def create_segment(files: Files, spool_id: bytes, segment: Segment) -> Segment:
-    """Create a segment without groups."""
-    replace(files, file_name(segment.base), segment_header(spool_id, segment))
-    return segment
+def _check_end(number: int, known: int) -> None:
+    if number <= known:
+        raise SpoolError(
+            f"The spool ends with record number {number - 1}, and number {known} was on the disk: a segment was cut or "
+            "damaged, or is missing.",
+            hint="Was the folder copied in part? See what is missing with aioprod spool verify FOLDER; nothing was "
+            "changed.",
+        )
 
 
 def read_groups(files: Files, name: str, segment: Segment, seed: int) -> list[Group]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Self
 
 from aioprod._logger import Logger
 from aioprod._short_reprs import printable
 from aioprod.errors import AioprodError, SpoolError
 from aioprod.relay.columns import Row, Rows
 from aioprod.spool.aside import ASIDE, Aside
+from aioprod.spool.storage import unusable
 from aioprod.spool.store import Store
 
 __all__ = ["SpoolSource"]
@@ -19,11 +21,50 @@ _logger = Logger("aioprod.spool")
 class SpoolSource:
     """The records of a store, without those that were set aside."""
 
-    def __init__(self, store: Store, aside: Aside, on_progress: Callable[[], None]) -> None:
+    def __init__(self, store: Store, aside: Aside) -> None:
         self._store = store
         self._aside = aside
-        self._on_progress = on_progress
-        """Called when records were delivered, or set aside."""
+        self.on_progress: Callable[[], None] = _nothing
+        """Called when records were delivered or set aside, and when there are no more."""
+        self.follows_note = False
+        """Whether the folder's note says where to begin, as no marker in Kafka does."""
+        self._delivered: bytes | None = None
+        self._read_to: tuple[bytes | None, int] = b"", 0
+        """The position behind which the last read has found nothing, and the number up to which it has looked."""
+
+    @classmethod
+    async def of(cls, store: Store) -> Self:
+        """The source of a store, which is closed if the file of what was set aside can't be read; raises SpoolError."""
+        aside = Aside(store.files)
+        try:
+            await store.run(aside.load)
+        except BaseException as error:
+            await store.close()
+            if isinstance(error, OSError):
+                raise unusable(store.name, error) from error
+            raise
+        return cls(store, aside)
+
+    # --- what is known
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that there was at the last look is in Kafka, or was set aside."""
+        return self._read_to[0] == self._delivered
+
+    @property
+    def aside_records(self) -> int:
+        """How many records were set aside."""
+        return len(self._aside.positions)
+
+    def left(self, number: int) -> int:
+        """How many records up to this number are to be brought to Kafka, as far as the folder knows."""
+        if self.is_empty and number <= self._read_to[1]:
+            return 0
+        delivered = self._store.delivered_number
+        return number - delivered - self._aside.between(delivered, number)
+
+    # --- a relay's source
 
     @property
     def owner(self) -> str:
@@ -32,12 +73,18 @@ class SpoolSource:
 
     async def read(self, after: bytes | None, limit: int) -> Rows:
         """The next records that are to be sent."""
+        begin = after
+        position = self._store.delivered_position
+        if after is None and self.follows_note and position is not None:
+            after = position.to_bytes()
         while rows := await self._store.read(after, limit):
             aside = self._aside.positions
             kept = [row for row in rows if row[1] not in aside] if aside else rows
             if kept:
                 return kept
             after = rows[-1][1]
+        self._read_to = begin, self._store.passed
+        self.on_progress()
         return rows
 
     async def wait(self) -> None:
@@ -47,7 +94,8 @@ class SpoolSource:
     async def delivered(self, position: bytes) -> None:
         """Everything up to here is in Kafka for good."""
         await self._store.delivered(position)
-        self._on_progress()
+        self._delivered = position
+        self.on_progress()
 
     async def set_aside(self, row: Row, error: AioprodError) -> None:
         """Write a record to the file of those that brokers will never take; raises SpoolError."""
@@ -63,4 +111,8 @@ class SpoolSource:
             ASIDE,
             printable(str(error), 500),
         )
-        self._on_progress()
+        self.on_progress()
+
+
+def _nothing() -> None:
+    """Progress is not waited for."""

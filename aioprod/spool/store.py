@@ -8,11 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from aioprod.errors import AioprodError, BufferFullError, RecordTooLargeError, SpoolError
-from aioprod.spool.files import is_full
-from aioprod.spool.gathering import Forming, Gathering
-from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, SUFFIX, Group
-from aioprod.spool.notes import Note, read_id
+from aioprod._logger import Logger
+from aioprod.errors import AioprodError, BufferFullError, MarkerError, RecordTooLargeError, SpoolError
+from aioprod.spool.files import READER, WRITER, is_full, lock
+from aioprod.spool.gathering import NO_ROOM, NOW, Forming, Gathering
+from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, SUFFIX, Group, file_name
+from aioprod.spool.notes import DELIVERED, END, Identity, create_id, noted_end, read_id, read_note, write_note
 from aioprod.spool.reading import Position, SpoolReader
 from aioprod.spool.segments import Segments
 from aioprod.spool.storage import Storage, unusable
@@ -22,14 +23,14 @@ from aioprod.wire.buffer import Buffer
 
 __all__ = ["Limits", "Store"]
 
+_logger = Logger("aioprod.spool")
+
 _T = TypeVar("_T")
 
-_POLL_S: Final = 0.1
-"""How often to look for what another process has written, or removed."""
 _OVERHEAD: Final = GROUP_BYTES + SEGMENT_BYTES
 """What the next group may have beside its records."""
-_CALL_MAX: Final = 1 << 31
-"""The bytes of one call's records at most: a group's header has 32 bits for them."""
+_POLL_S: Final = 0.1
+"""How often to look for what another process has written, or removed."""
 
 
 @dataclass(frozen=True)
@@ -49,27 +50,31 @@ class Store:
     As a `Source`, its owner is the folder's id, and a position is the number of a record and the name of its group.
     """
 
-    def __init__(self, storage: Storage, limits: Limits, spool_id: bytes, segments: Segments) -> None:
+    def __init__(self, storage: Storage, limits: Limits, identity: Identity) -> None:
         self._storage = storage
-        self._files = storage.files
+        self.files: Final = storage.files
         self._limits = limits
-        self._segments = segments
-        self.spool_id: Final = spool_id
+        self._segments = Segments(storage.files, identity.spool_id)
+        self.spool_id: Final = identity.spool_id
+        self._begin: Final = identity.begin
         self._commit: GroupCommit | None = None
         self._writer: GroupWriter | None = None
         self._reader: SpoolReader | None = None
         self._gathering = Gathering(limits.max_bytes - _OVERHEAD, limits.pending_bytes)
+        self._sizes: dict[str, int] = {}
+        """The bytes of each segment."""
         self.delivered_position: Position | None = None
         """Up to here records are in Kafka, as far as the folder knows."""
-        self._delivered = Note(storage, "delivered", segments.seed)
-        self._ended = Note(storage, "end", segments.seed)
-        """The last record of a spool that was closed."""
-        self._tail_at = 0
-        """Where the last group ends."""
+        self._noted = 0
+        """The number that the folder's note has."""
         self._on_durable: Callable[[Group], None] | None = None
+        self._on_failed: Callable[[Forming, AioprodError], None] | None = None
         self._more = asyncio.Event()
         self._freed = asyncio.Event()
         self._turn = asyncio.Lock()
+        self._waiting = 0
+        """How many calls wait for room."""
+        self._looking: asyncio.Task[None] | None = None
 
     @staticmethod
     async def open(
@@ -87,10 +92,14 @@ class Store:
         """
 
         def opened() -> tuple[Store, GroupWriter | None]:
-            _lock(storage, "writer.lock", writes)
-            _lock(storage, "reader.lock", reads)
-            spool_id = read_id(storage, may_create=writes)
-            store = Store(storage, limits, spool_id, Segments(storage.files, spool_id))
+            if not writes:
+                read_id(storage.files, storage.name)  # A folder that is no spool gets no file of a lock.
+            for name, wanted in ((WRITER, writes), (READER, reads)):
+                if wanted:
+                    lock(storage.files, name, storage.name)
+            if writes:
+                create_id(storage.files, storage.random_bytes)
+            store = Store(storage, limits, read_id(storage.files, storage.name))
             return store, store._open_files(writes)
 
         try:
@@ -103,46 +112,46 @@ class Store:
             raise
         if writer is not None:
             store._writer = writer
-            store._commit = GroupCommit(writer, storage, store._note_durable, on_failed or _ignore, store._gathering)
-            store._on_durable = on_durable
+            store._commit = GroupCommit(writer, storage, store._note_durable, store._note_failed, store._gathering)
+            store._on_durable, store._on_failed = on_durable, on_failed
         if reads:
             end = None if writer is None else store._end
-            store._reader = SpoolReader(storage.files, store._segments, end, lambda: store.delivered_number)
+            store._reader = SpoolReader(
+                storage.files, store._segments, end, lambda: store.delivered_number, store._begin
+            )
+        else:
+            store._looking = asyncio.create_task(store._look_on(), name="aioprod spool looks")
         return store
 
     def _open_files(self, writes: bool) -> GroupWriter | None:
-        self._delivered.read()
-        self._ended.read()
-        known = max(self._delivered.number, self._ended.number)
+        self._read_delivered()
         self._segments.list()
         writer = None
+        known = max(self._noted, noted_end(self.files))
         if not writes:
             self._segments.check(known)
         else:
             tail = self._segments.recover(known)
-            self._tail_at = tail.at
             segment_bytes = self._limits.segment_bytes
-            writer = GroupWriter(self._files, self._segments, tail, segment_bytes, self._storage.random_bytes)
+            writer = GroupWriter(self.files, self._segments, tail, segment_bytes, self._storage.random_bytes)
+        self._note_removed()
         self._measure()
-        self.delivered_position = self._delivered.position
-        first = self._segments.heads[0]
-        if first.base - 1 > self._delivered.number:  # A crash, or a full disk, has left the segments without the note.
-            self.delivered_position = Position(first.base - 1, first.previous)
         return writer
 
     async def close(self) -> None:
-        """Write what waits, note the end, and unlock the folder."""
-        if self._commit is not None:
+        """Write what waits, seal the end, and unlock the folder."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        if self._commit is not None and self._writer is not None:
             await self._commit.close()
-        with suppress(OSError):
-            await self.run(self._note)
+            if self._writer.failure is None:
+                with suppress(SpoolError, BufferFullError, OSError):
+                    await self.run(self._seal, writes=True)
+        if self._reader is not None:
+            with suppress(OSError):
+                await self.run(self._note_delivered)
         await self._storage.close()
-
-    def _note(self) -> None:
-        if self._writer is not None and self._writer.failure is None:
-            self._ended.write(Position(self.last_number, self._writer.tail.previous))
-        if self._reader is not None and self.delivered_position is not None:
-            self._delivered.write(self.delivered_position)
 
     # --- what is known
 
@@ -159,7 +168,12 @@ class Store:
     @property
     def delivered_number(self) -> int:
         """The number up to which records are in Kafka, as far as the folder knows; 0 without one."""
-        return 0 if self.delivered_position is None else self.delivered_position.number
+        return self._begin - 1 if self.delivered_position is None else self.delivered_position.number
+
+    @property
+    def name(self) -> str:
+        """The folder, for messages."""
+        return self._storage.name
 
     @property
     def last_number(self) -> int:
@@ -183,26 +197,30 @@ class Store:
         after a failure. It is urgent where a caller waits for just these. `waiter` is notified once of what became of
         them; without one `on_failed` has the records that could not be kept.
         """
-        if self._turn.locked() or not self._has_room(len(data)):
-            raise self._full(len(data))
-        self._added(data, records, waiter, is_urgent)
+        when = self._gathering.add(data, records, waiter, is_urgent)
+        if when == NO_ROOM:
+            raise self._not_taken(len(data))
+        self._begin_write(when)
 
     async def add_in_turn(
         self, data: Buffer, records: int, waiter: Written | None, timeout: float, *, is_urgent: bool = True
     ) -> None:
         """The same; waits for room, after those that wait already."""
-        if not self._turn.locked() and self._has_room(len(data)):
-            self._added(data, records, waiter, is_urgent)
-            return
-        try:
-            async with asyncio.timeout(timeout), self._turn:
-                while not self._has_room(len(data)):
-                    if isinstance(full := self._full(len(data)), RecordTooLargeError):
-                        raise full
-                    await self._until_freed()
-                self._added(data, records, waiter, is_urgent)
-        except TimeoutError:
-            raise self._full(len(data)) from None
+        when = self._gathering.add(data, records, waiter, is_urgent)
+        if when == NO_ROOM:
+            self._check_size(len(data))
+            self._gathering.is_open = False
+            self._waiting += 1
+            try:
+                async with asyncio.timeout(timeout), self._turn:
+                    await self._until_room(len(data))
+                    when = self._gathering.add_in_turn(data, records, waiter, is_urgent)
+            except TimeoutError:
+                raise self._not_taken(len(data)) from None
+            finally:
+                self._waiting -= 1
+                self._gathering.is_open = self._waiting == 0 and self.failure is None
+        self._begin_write(when)
 
     async def drain(self) -> None:
         """Return when everything that was added is on the disk."""
@@ -214,55 +232,77 @@ class Store:
         assert self._commit is not None
         self._commit.write_now()
 
-    def _added(self, data: Buffer, records: int, waiter: Written | None, is_urgent: bool) -> None:
-        assert self._commit is not None
-        self._commit.add(data, records, waiter, is_urgent=is_urgent)
+    def _begin_write(self, when: int) -> None:
+        commit = self._commit
+        assert commit is not None
+        if when == NOW or commit.lingering is None:
+            commit.begin(when)
 
-    def _has_room(self, size: int) -> bool:
-        """Whether there is room; raises SpoolError after a failure."""
-        if self.failure is not None:
-            raise self.failure.again()
-        return size <= _CALL_MAX and self._gathering.has_room(size)
+    async def _until_room(self, size: int) -> None:
+        """Wait for room; raises SpoolError after a failure."""
+        while True:
+            if self.failure is not None:
+                raise self.failure.again()
+            if self._gathering.has_room(size):
+                return
+            await self._until_freed()
 
-    def _full(self, size: int) -> AioprodError:
+    def _check_size(self, size: int) -> None:
+        """Raise RecordTooLargeError for what may never have room: the last segment stays when all is delivered."""
         limits = self._limits
-        # The last segment is not removed, so this much is free when all is delivered.
-        most = min(limits.max_bytes - limits.segment_bytes - _OVERHEAD, _CALL_MAX)
+        most = limits.max_bytes - limits.segment_bytes - _OVERHEAD
         if size > most:
-            return RecordTooLargeError(
-                f"A record of {size} bytes may never have room in the spool {self._storage.name}, whose max_bytes are "
+            raise RecordTooLargeError(
+                f"A record of {size} bytes may never have room in the spool {self.name}, whose max_bytes are "
                 f"{limits.max_bytes}: {most} is what is free when all is delivered.",
                 hint="Give it more max_bytes, or smaller segment_bytes.",
             )
-        held = self._gathering.file_bytes + self._gathering.pending_bytes
+
+    def _not_taken(self, size: int) -> BufferFullError | SpoolError:
+        if self.failure is not None:
+            return self.failure.again()
+        self._check_size(size)
+        return self._full(size)
+
+    def _full(self, size: int) -> BufferFullError:
+        limits = self._limits
+        held = self.size + self._gathering.pending_bytes
         if held + size + _OVERHEAD > limits.max_bytes:
             return BufferFullError(
-                f"The spool {self._storage.name} holds {held} bytes, and a record of {size} would exceed its "
-                f"max_bytes, {limits.max_bytes}.",
+                f"The spool {self.name} holds {held} bytes, and a record of {size} would exceed its max_bytes, "
+                f"{limits.max_bytes}.",
                 hint="Room comes back as records are delivered: is Kafka away? Or give it more max_bytes.",
             )
         return BufferFullError(
-            f"{limits.pending_bytes} bytes of records wait for the disk of the spool {self._storage.name}.",
+            f"{limits.pending_bytes} bytes of records wait for the disk of the spool {self.name}.",
             hint="Wait for room with `await drain()`, or use `await send()`.",
         )
 
     async def _until_freed(self) -> None:
         self._freed.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_POLL_S):
-                await self._freed.wait()
-        if self._reader is None:
-            await self.run(self._measure)
+        await self._freed.wait()
 
     def _note_durable(self, group: Group) -> None:
-        # The header of a segment counts with its first group.
-        size = group.size + GROUP_BYTES if group.at == self._tail_at else group.end
-        self._gathering.file_bytes += size
-        self._tail_at = group.end
+        assert self._writer is not None
+        name = self._writer.tail.name
+        self._gathering.file_bytes += group.end - self._sizes.get(name, 0)
+        self._sizes[name] = group.end
         self._more.set()
         self._freed.set()
         if self._on_durable is not None:
             self._on_durable(group)
+
+    def _note_failed(self, forming: Forming, error: AioprodError) -> None:
+        self._gathering.is_open = self._waiting == 0 and self.failure is None
+        self._freed.set()
+        if self._on_failed is not None:
+            self._on_failed(forming, error)
+
+    def _seal(self) -> None:
+        assert self._writer is not None
+        self._writer.write((), 0)
+        if self.last_number >= self._begin:
+            write_note(self.files, END, Position(self.last_number, self._writer.tail.previous))
 
     # --- reading: a relay's source
 
@@ -272,6 +312,12 @@ class Store:
         assert reader is not None
         self._more.clear()
         return await self.run(lambda: reader.read(after, limit))
+
+    @property
+    def passed(self) -> int:
+        """The number up to which all records were read, or can't be."""
+        assert self._reader is not None
+        return self._reader.passed
 
     async def wait(self) -> None:
         """Return when there may be more records than the last `read` has returned."""
@@ -292,35 +338,70 @@ class Store:
         if place.number > self.delivered_number:
             self.delivered_position = place
         head = self._segments.heads
-        if self._delivered.position is None or (len(head) > 1 and head[1].base <= place.number + 1):
-            freed = await self.run(lambda: self._trim(place))
-            self._gathering.file_bytes -= freed
+        if self._noted == 0 or (len(head) > 1 and head[1].base <= self.delivered_number + 1):
+            await self.run(self._trim)
+            self._forget_before(self._segments.heads[0].base)
+
+    def _trim(self) -> None:
+        try:
+            self._note_delivered()
+        except OSError as error:
+            if not is_full(error):  # Else there is room for it when the segments are gone.
+                raise
+        self._segments.trim(self.delivered_number)
+
+    def _forget_before(self, base: int) -> None:
+        """The segments before this one are gone."""
+        first = file_name(base)
+        for name in [name for name in self._sizes if name < first]:
+            self._gathering.file_bytes -= self._sizes.pop(name)
             self._freed.set()
 
-    def _trim(self, position: Position) -> int:
+    # --- beside another process that relays
+
+    async def _look_on(self) -> None:
+        """Follow what that process removes, and how far it is."""
+        while True:
+            await asyncio.sleep(_POLL_S)
+            with suppress(OSError, AioprodError):  # What is wrong was said at the start, or a relay will say it.
+                base, self.delivered_position = await self.run(self._look)
+                self._forget_before(base)
+
+    def _look(self) -> tuple[int, Position | None]:
+        self._segments.list()
+        return self._segments.heads[0].base, read_note(self.files, DELIVERED)
+
+    # --- small files
+
+    def _note_delivered(self) -> None:
+        position = self.delivered_position
+        if position is not None and position.number > self._noted:
+            write_note(self.files, DELIVERED, position)
+            self._noted = position.number
+
+    def _read_delivered(self) -> None:
         try:
-            self._delivered.write(position)
-        except OSError as error:
-            if not is_full(error):  # Else there is room for the note when the segments are gone.
-                raise
-        return self._segments.trim(position.number)
+            self.delivered_position = position = read_note(self.files, DELIVERED)
+        except MarkerError:
+            _logger.warning(
+                "The file %r of the spool %s is damaged: how many records wait is not known before the marker is read.",
+                DELIVERED,
+                self.name,
+            )
+        else:
+            self._noted = 0 if position is None else position.number
+
+    def _note_removed(self) -> None:
+        """Segments that were removed were delivered: a crash, or a full disk, may have left an earlier note."""
+        heads = self._segments.heads
+        if heads and heads[0].base - 1 > self.delivered_number:
+            self.delivered_position = Position(heads[0].base - 1, heads[0].previous)
 
     def _measure(self) -> None:
-        sizes = self._files.sizes()
-        self._gathering.file_bytes = sum(size for name, size in sizes.items() if name.endswith(SUFFIX))
+        sizes = self.files.sizes()
+        self._sizes = {name: size for name, size in sizes.items() if name.endswith(SUFFIX)}
+        self._gathering.file_bytes = sum(self._sizes.values())
 
-    async def run(self, function: Callable[[], _T]) -> _T:
+    async def run(self, function: Callable[[], _T], *, writes: bool = False) -> _T:
         """Call a function that uses the files, in a thread."""
-        return await self._storage.run(function)
-
-
-def _ignore(forming: Forming, error: AioprodError) -> None:
-    """All records have waiters."""
-
-
-def _lock(storage: Storage, name: str, wanted: bool) -> None:
-    if wanted and not storage.files.lock(name):
-        raise SpoolError(
-            f"Another process has the spool {storage.name} open.",
-            hint="Give each process a folder of its own, or have one `aioprod spool drain` relay them all.",
-        )
+        return await self._storage.run(function, writes=writes)

@@ -8,18 +8,9 @@ from typing import Final, Protocol
 
 from aioprod._logger import Logger
 from aioprod.errors import AioprodError, BufferFullError, SpoolError
-from aioprod.spool.files import Files, is_full, prepare, put_in_place
-from aioprod.spool.gathering import Forming, Gathering
-from aioprod.spool.layout import (
-    GROUP_BYTES,
-    NAME_BYTES,
-    SEGMENT_BYTES,
-    Group,
-    Segment,
-    file_name,
-    group_header,
-    segment_header,
-)
+from aioprod.spool.files import Files, is_full
+from aioprod.spool.gathering import NOW, Forming, Gathering
+from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, Segment, file_name, group_header
 from aioprod.spool.reading import Position
 from aioprod.spool.segments import Segments, Tail
 from aioprod.spool.storage import Storage
@@ -28,7 +19,6 @@ from aioprod.wire.buffer import Buffer
 __all__ = ["GroupCommit", "GroupWriter", "Written"]
 
 _logger = Logger("aioprod.spool")
-
 
 _LINGER_S: Final = 0.005
 """How long records that no caller waits for wait for others."""
@@ -57,6 +47,8 @@ class GroupWriter:
         self._segment_bytes = segment_bytes
         self._new_name = new_name
         self.tail = tail
+        self._is_rolling = False
+        """Whether a segment was begun, and that has failed: its file may be there, and nothing goes before it."""
         self.failure: SpoolError | None = None
         """Why nothing can be written until the spool is opened again."""
 
@@ -66,10 +58,13 @@ class GroupWriter:
         Raises BufferFullError where the disk has no room; the next call may be more lucky. Raises SpoolError where the
         disk does not do what it should: what is on it is not known then, and every later call raises the same.
         """
-        self._check_failure()
+        if self.failure is not None:
+            raise self.failure.again()
         size = sum(map(len, parts))
         try:
-            if self.tail.at > SEGMENT_BYTES and self.tail.at + GROUP_BYTES + size > self._segment_bytes:
+            if self._is_rolling or (
+                self.tail.at > SEGMENT_BYTES and self.tail.at + GROUP_BYTES + size > self._segment_bytes
+            ):
                 self._roll()
             group = Group(self.tail.at, self.tail.number, count, size, self._new_name(NAME_BYTES))
             self._append(b"".join((group_header(group, self._segments.seed), *parts)))
@@ -92,17 +87,14 @@ class GroupWriter:
 
     def end_segment(self) -> None:
         """Begin a segment while there is nothing to write. Blocks. A failure is that of the next `write`."""
+        if self.failure is not None:
+            return
         try:
-            self._check_failure()
             self._roll()
-        except (_NoRoomError, SpoolError):
+        except _NoRoomError:
             pass
         except Exception as error:
             self._fail(error)
-
-    def _check_failure(self) -> None:
-        if self.failure is not None:
-            raise self.failure.again()
 
     def _append(self, data: bytes) -> None:
         try:
@@ -117,19 +109,17 @@ class GroupWriter:
 
     def _roll(self) -> None:
         """Begin a segment. All groups before it are on the disk."""
-        head = Segment(self.tail.number, self.tail.previous)
-        name = file_name(head.base)
+        segment = Segment(self.tail.number, self.tail.previous)
+        self._is_rolling = True
         try:
-            prepare(self._files, name, segment_header(self._segments.spool_id, head))
+            self._segments.begin(segment)
         except OSError as error:
             if is_full(error):
                 raise _NoRoomError(*error.args) from error
             raise
-        # What fails from here on is final: with a segment behind it, this one may get no group more.
-        put_in_place(self._files, name)
+        self._is_rolling = False
         self._files.done(self.tail.name)
-        self._segments.heads.append(head)
-        self.tail = self.tail._replace(name=name, at=SEGMENT_BYTES)
+        self.tail = self.tail._replace(name=file_name(segment.base), at=SEGMENT_BYTES)
 
     def _fail(self, error: Exception) -> SpoolError:
         """Fail for good: after an error the system may forget what it has not written, and say that all is well."""
@@ -170,21 +160,22 @@ class GroupCommit:
         """How many records were written, or have failed."""
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
-        self._lingering: asyncio.TimerHandle | None = None
+        self.lingering: asyncio.TimerHandle | None = None
+        """Will write what was gathered; None where nothing waits for others."""
         self._task = asyncio.create_task(self._write_all(), name="aioprod spool writes")
 
-    def add(self, data: Buffer, records: int, waiter: Written | None, *, is_urgent: bool) -> None:
-        """Write these encoded records: with the next group, or, where it is not urgent, within some milliseconds."""
-        if self._gathering.add(data, records, waiter, is_urgent):
+    def begin(self, when: int) -> None:
+        """Write what was gathered `NOW`, or `LATER`: within some milliseconds."""
+        if when == NOW:
             self._wake.set()
-        elif self._lingering is None:
-            self._lingering = asyncio.get_running_loop().call_later(_LINGER_S, self.write_now)
+        elif self.lingering is None:
+            self.lingering = asyncio.get_running_loop().call_later(_LINGER_S, self.write_now)
 
     def write_now(self) -> None:
         """Write at once what waits."""
-        if self._lingering is not None:
-            self._lingering.cancel()
-            self._lingering = None
+        if self.lingering is not None:
+            self.lingering.cancel()
+            self.lingering = None
         self._wake.set()
 
     async def drain(self) -> None:

@@ -56,8 +56,7 @@ def test_gathering(given: list[Any]) -> None:
         gathering = build["aioprod.spool.gathering"].Gathering(400, 150)
         said = []
         for data, waiter, is_urgent in given:
-            if gathering.has_room(len(data)):
-                said.append(gathering.add(data, 1, waiter, is_urgent))
+            said.append(gathering.add(data, 1, waiter, is_urgent))
         groups = [(group.parts, group.records, group.size, group.waiters) for group in gathering.groups]
         return said, groups, gathering.pending_bytes, gathering.added
 
@@ -68,12 +67,11 @@ def test_what_the_user_gives() -> None:
     def call(build: Build) -> object:
         config = build["aioprod.config"].ProducerConfig(bootstrap_servers="localhost:1", max_request_size=400)
         intake = build["aioprod.spool.intake"].Intake(config, build["aioprod.interceptors"].Interceptors())
-        intake.now_ms = lambda: 5
         found: list[object] = []
         for arguments in (
             ("t", b"v", b"k", 3, [("h", b"x")], 9),
-            ("t", None, None, None, None, None),
-            ("t", bytearray(b"v"), None, None, None, None),
+            ("t", None, None, None, None, 5),
+            ("t", bytearray(b"v"), None, None, None, 5),
             ("t", "text", None, None, None, None),
             ("t", b"v" * 400, None, None, None, None),
             ("no topic", b"v", None, None, None, None),

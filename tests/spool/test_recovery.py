@@ -18,7 +18,7 @@ from tests.support.length import by_length
 from tests.support.simulated_disk import Disk, SimulatedFiles, failing, run_process, storage_of
 from tests.support.spools import all_rows, all_values, filled, numbered, opened, segments_of
 
-SMALL = 250
+SMALL = 280
 """The bytes of a segment with three records."""
 VALUES = [b"%d" % number for number in range(6)]
 
@@ -70,7 +70,7 @@ async def test_a_last_segment_that_is_cut_anywhere(is_closed: bool) -> None:
         assert values == VALUES[: len(values)]
         # No process that dies leaves this. Where it did not close the spool, the marker alone knows the end, and the
         # folder what was there when it was closed last.
-        assert has_failed == (is_closed or len(values) < 4)
+        assert has_failed == (len(values) < (6 if is_closed else 4))
     assert await readable(whole) == (VALUES, False)
 
 
@@ -190,12 +190,12 @@ async def test_a_segment_of_a_copy_of_the_folder() -> None:
                 await spool.append(record)
         disks.append(disk)
     disk, another = disks
-    name = segments_of(disk)[2]
+    name = segments_of(disk)[3]
     disk.put(name, another.content(name))
     async with opened(disk, segment_bytes=SMALL) as spool:
         rows = await spool.read(None, 100)
         assert [record.value for record, _ in rows] == [b"%d" % number for number in range(len(rows))]
-        with pytest.raises(SpoolError, match=f"or {name} was not written after it"):
+        with pytest.raises(SpoolError, match=f"or {name}, which was not written after it"):
             await spool.read(rows[-1][1], 100)
 
 
@@ -211,7 +211,7 @@ async def test_a_segment_of_a_later_version() -> None:
 async def test_files_that_have_other_names() -> None:
     disk = await filled(3)
     disk.put("5.spool", disk.content(segments_of(disk)[0]))
-    with pytest.raises(SpoolError, match=r"5\.spool is damaged"):
+    with pytest.raises(SpoolError, match=r"5\.spool is cut off or damaged"):
         async with opened(disk):
             pass
     disk = await filled(3)
@@ -262,7 +262,7 @@ async def test_a_damaged_note_says_nothing(caplog: pytest.LogCaptureFixture) -> 
         async with opened(another) as spool:
             assert spool.trimmed is None
             assert len(await all_rows(spool)) == 5
-        assert "The file 'delivered' of the spool folder is damaged, and not used." in caplog.messages
+        assert "The file 'delivered' of the spool folder is damaged" in caplog.text
         caplog.clear()
 
 

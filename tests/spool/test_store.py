@@ -1,234 +1,165 @@
-"""A store that one process writes and another one reads, and callers that wait for room."""
+"""Threads and failures between the parts of an opened spool."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from random import Random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from aioprod.errors import AioprodError, BufferFullError, MarkerError, RecordTooLargeError, SpoolError
-from aioprod.spool.entries import encode_entry
-from aioprod.spool.reading import Position
+from aioprod import ProducerRecord
+from aioprod.errors import AioprodError, BufferFullError
+from aioprod.producer.preparation import Preparation
+from aioprod.spool import Spool
+from aioprod.spool.files import FolderFiles
+from aioprod.spool.layout import Segment, seed_of
+from aioprod.spool.segments import Segments
+from aioprod.spool.spool import Waiter, encoded
+from aioprod.spool.storage import Storage
 from aioprod.spool.store import Limits, Store
-from tests.support.simulated import in_simulated_time
-from tests.support.simulated_disk import Disk, SimulatedFiles, failing, storage_of
-from tests.support.spools import filled, numbered, opened, segments_of
+from tests.support.spool_folders import fill, number_of
 
-LIMITS = Limits(10_000, 1_000, 3_000)
+ID = bytes(16)
 
 
-class Outcome:
-    """What became of some records."""
+class HookedFiles(FolderFiles):
+    """Calls `before(call, file)` before each call that changes something."""
 
-    def __init__(self) -> None:
-        self.position: Position | None = None
-        self.error: AioprodError | None = None
+    before: Callable[[str, str], None] = staticmethod(lambda call, name: None)
 
-    def kept(self, first: Position) -> None:
-        self.position = first
+    def write(self, name: str, at: int, data: bytes) -> None:
+        self.before("write", name)
+        super().write(name, at, data)
 
-    def failed(self, error: AioprodError) -> None:
-        self.error = error
+    def sync_names(self) -> None:
+        self.before("sync_names", "")
+        super().sync_names()
 
 
-@asynccontextmanager
-async def writer(disk: Disk | SimulatedFiles, *, reads: bool = False) -> AsyncIterator[Store]:
-    files = disk if isinstance(disk, SimulatedFiles) else SimulatedFiles(disk)
-    store = await Store.open(storage_of(files), LIMITS, reads=reads)
-    yield store
+def in_thread(work: Callable[[], Any]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_segments_that_are_listed_while_one_is_begun_are_there_once(tmp_path: Path) -> None:
+    files = HookedFiles(tmp_path)
+    segments = Segments(files, ID)
+    segments.begin(Segment(1, bytes(8)))
+    listing: list[threading.Thread] = []
+
+    def list_meanwhile(call: str, name: str) -> None:
+        if call == "sync_names":  # The file has its name.
+            listing.append(in_thread(segments.list))
+            listing[0].join(0.05)
+
+    files.before = list_meanwhile
+    segments.begin(Segment(5, bytes(8)))
+    listing[0].join()
+    assert [head.base for head in segments.heads] == [1, 5]
+    # With the last one in it twice, this would remove its file.
+    segments.trim(4)
+    assert list(files.sizes()) == ["00000000000000000005.spool"]
+
+
+async def storage_of(folder: Path, files: FolderFiles) -> Storage:
+    real = await Storage.of_folder(folder)
+    return Storage(files, real._threads, real.random_bytes, str(folder))
+
+
+def data_of(value: bytes, store: Store) -> bytes:
+    preparation = Preparation(Spool("x")._preparation._interceptors, None, None)
+    return bytes(encoded(preparation.prepare(ProducerRecord("t", value)), 1_700_000_000_000, seed_of(store.spool_id)))
+
+
+async def append(store: Store, value: bytes) -> int:
+    waiter = Waiter()
+    store.add(data_of(value, store), 1, waiter)
+    return (await waiter.future).number
+
+
+async def test_nothing_goes_into_a_segment_that_one_was_begun_behind(tmp_path: Path) -> None:
+    """The disk is full when the name of a new segment is brought to it: the next record may fit into the old one."""
+    files = HookedFiles(tmp_path)
+    store = await Store.open(await storage_of(tmp_path, files), Limits(1 << 20, 300, 1 << 20), reads=False)
+    assert await append(store, bytes(100)) == 1
+
+    def fail(call: str, name: str) -> None:
+        if call == "sync_names":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    files.before = fail
+    with pytest.raises(BufferFullError, match="no room"):
+        await append(store, bytes(200))
+    files.before = HookedFiles.before
+    assert await append(store, b"small") == 2
+    assert await append(store, bytes(200)) == 3
+    await store.close()
+    async with Spool(tmp_path) as spool:
+        assert [number_of(position) for _, position in await spool.read(None, 10)] == [1, 2, 3]
+
+
+async def test_who_waits_for_memory_gets_it_when_a_write_has_failed(tmp_path: Path) -> None:
+    files = HookedFiles(tmp_path)
+    failed: list[AioprodError] = []
+    store = await Store.open(
+        await storage_of(tmp_path, files),
+        Limits(1 << 20, 1 << 18, 1000),
+        on_failed=lambda forming, error: failed.append(error),
+    )
+
+    def fail_once(call: str, name: str) -> None:
+        files.before = HookedFiles.before
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    files.before = fail_once
+    store.add(data_of(bytes(900), store), 1, None)
+    waiter = Waiter()
+    await asyncio.wait_for(store.add_in_turn(data_of(bytes(900), store), 1, waiter, 3600), 30)
+    assert (await waiter.future).number == 1
+    assert [type(error) for error in failed] == [BufferFullError]
     await store.close()
 
 
-@asynccontextmanager
-async def reader(disk: Disk | SimulatedFiles) -> AsyncIterator[Store]:
-    files = disk if isinstance(disk, SimulatedFiles) else SimulatedFiles(disk)
-    store = await Store.open(storage_of(files), LIMITS, writes=False)
-    yield store
+async def test_a_writer_opens_a_folder_whose_first_segments_are_removed_meanwhile(tmp_path: Path) -> None:
+    await fill(tmp_path, [b"one"], [b"two"], segment_bytes=1)
+    files = FolderFiles(tmp_path)
+
+    class Gone(FolderFiles):
+        def read(self, name: str, at: int, size: int) -> bytes:
+            if name.startswith("0" * 19 + "1"):
+                files.remove(name)
+            return super().read(name, at, size)
+
+    store = await Store.open(await storage_of(tmp_path, Gone(tmp_path)), Limits(1 << 20, 1, 1 << 20), reads=False)
+    assert await append(store, b"three") == 3
     await store.close()
 
 
-def entry(store: Store, value: bytes) -> bytes:
-    return bytes(encode_entry(b"t", None, value, b"\0", -1, 0, store._segments.seed))
+async def test_a_read_that_was_cancelled_does_not_run_beside_the_next_one(tmp_path: Path) -> None:
+    await fill(tmp_path, [b"one"], [b"two"], [b"three"], segment_bytes=1)
+    begun, may_end = threading.Event(), threading.Event()
 
+    class Slow(FolderFiles):
+        def read(self, name: str, at: int, size: int) -> bytes:
+            if threading.current_thread().name.startswith("aioprod spool") and at:
+                begun.set()
+                may_end.wait(10)
+            return super().read(name, at, size)
 
-async def put(store: Store, value: bytes) -> None:
-    store.add(entry(store, value), 1, None)
-    await store.drain()
-
-
-async def values(store: Store, after: bytes | None = None) -> list[object]:
-    found: list[object] = []
-    while rows := await store.read(after, 3):
-        found += [record.value for record, _ in rows]
-        after = rows[-1][1]
-    return found
-
-
-# --- two processes
-
-
-async def test_one_process_writes_and_another_reads() -> None:
-    disk = Disk(Random(1))
-    async with writer(disk) as one, reader(disk) as other:
-        assert not await other.read(None, 10)
-        for number in range(40):
-            await put(one, b"%d" % number)
-            if number % 7 == 0:
-                assert await values(other) == [b"%d" % before for before in range(number + 1)]
-        rows = await other.read(None, 30)
-        await other.delivered(rows[-1][1])
-        assert await values(other, rows[-1][1]) == [b"%d" % number for number in range(30, 40)]
-        with pytest.raises(SpoolError, match="Another process has the spool folder open"):
-            await Store.open(storage_of(SimulatedFiles(disk)), LIMITS, reads=False)
-        with pytest.raises(SpoolError, match="Another process has the spool folder open"):
-            await Store.open(storage_of(SimulatedFiles(disk)), LIMITS, writes=False)
-
-
-async def test_what_was_read_is_on_the_disk() -> None:
-    """The reader syncs what the writer has only written."""
-    disk = Disk(Random(1))
-    never = SimulatedFiles(disk)
-    async with writer(never) as one:
-        await put(one, b"0")
-        never.before = failing("sync", errno.EIO)
-        # The disk keeps what the failed sync would have lost.
-        sync_some = disk.names[segments_of(disk)[0]].sync_some
-        disk.names[segments_of(disk)[0]].sync_some = lambda random: None  # type: ignore[method-assign]
-        await put(one, b"1")
-        assert one.failure is not None
-        disk.names[segments_of(disk)[0]].sync_some = sync_some  # type: ignore[method-assign]
-        async with reader(disk) as other:
-            assert await values(other) == [b"0", b"1"]
-    disk.cut_power()
-    async with reader(disk) as other:
-        assert await values(other) == [b"0", b"1"]
-
-
-async def test_a_reader_does_not_believe_a_second_sync() -> None:
-    disk = await filled(3)
-    files = SimulatedFiles(disk, before=failing("sync", errno.EIO))
-    async with reader(files) as store:
-        for _ in range(2):
-            with pytest.raises(SpoolError, match="could not be brought to the disk: Input/output error"):
-                await store.read(None, 10)
-
-
-async def test_a_reader_of_a_folder_that_has_no_spool() -> None:
-    with pytest.raises(SpoolError, match="has no file 'id'"):
-        await Store.open(storage_of(SimulatedFiles(Disk(Random(1)))), LIMITS, writes=False)
-    disk = await filled(1)
-    del disk.names[segments_of(disk)[0]]
-    with pytest.raises(SpoolError, match="has no segments"):
-        await Store.open(storage_of(SimulatedFiles(disk)), LIMITS, writes=False)
-
-
-async def test_a_reader_notices_what_is_missing_at_the_end() -> None:
-    disk = await filled(3)
-    (name,) = segments_of(disk)
-    disk.put(name, disk.content(name)[:-70])
-    with pytest.raises(SpoolError, match="ends with record number 1, and number 3 was on the disk"):
-        await Store.open(storage_of(SimulatedFiles(disk)), LIMITS, writes=False)
-
-
-async def test_a_reader_does_not_take_a_group_that_is_not_whole() -> None:
-    disk = await filled(3)
-    (name,) = segments_of(disk)
-    whole = disk.content(name)
-    async with reader(disk) as store:
-        rows = await store.read(None, 10)
-        async with opened(await _grown(disk)) as spool:
-            await spool.append(numbered(1, 3))
-        longer = disk.content(name)
-        assert len(longer) > len(whole)
-        for size in range(len(whole), len(longer)):
-            disk.put(name, longer[:size])
-            assert not await store.read(rows[-1][1], 10)
-        disk.put(name, longer)
-        assert await values(store, rows[-1][1]) == [b"3"]
-
-
-async def _grown(disk: Disk) -> SimulatedFiles:
-    """The files of another process, which does not want the reader's lock."""
-    disk.locks.clear()
-    return SimulatedFiles(disk)
-
-
-# --- room
-
-
-@in_simulated_time
-async def test_callers_wait_for_room_in_their_order() -> None:
-    disk = Disk(Random(1))
-    async with writer(disk, reads=True) as store:
-        while True:
-            try:
-                await put(store, bytes(400))
-            except BufferFullError:
-                break
-        outcomes = [Outcome() for _ in range(3)]
-        size = len(entry(store, bytes(400)))
-        waiting = [
-            asyncio.ensure_future(store.add_in_turn(entry(store, bytes(400)), 1, outcome, 10.0)) for outcome in outcomes
-        ]
-        await asyncio.sleep(1.0)
-        with pytest.raises(BufferFullError):
-            store.add(entry(store, b""), 1, None)
-        assert not any(task.done() for task in waiting)
-        rows = await store.read(None, 4)
-        await store.delivered(rows[-1][1])
-        await asyncio.wait(waiting, timeout=1.0)
-        await store.drain()
-        places = [outcome.position.number for outcome in outcomes if outcome.position is not None]
-        assert places == sorted(places)
-        assert len(places) in range(1, 4)
-        assert store.size <= LIMITS.max_bytes
-        assert size * len(places) <= LIMITS.max_bytes
-        with pytest.raises(RecordTooLargeError, match=r"of 90\d\d bytes may never have room .*: 8\d\d\d is"):
-            await store.add_in_turn(entry(store, bytes(9_000)), 1, None, 10.0)
-        await asyncio.sleep(10.0)
-        for task in waiting:
-            assert task.done()
-            assert task.exception() is None or isinstance(task.exception(), BufferFullError)
-
-
-@in_simulated_time
-async def test_a_writer_alone_sees_what_the_reader_has_removed() -> None:
-    disk = Disk(Random(1))
-    async with writer(disk) as store, reader(disk) as other:
-        for _ in range(20):
-            await put(store, bytes(400))
-        with pytest.raises(BufferFullError):
-            await store.add_in_turn(entry(store, bytes(400)), 1, None, 0.5)
-        waiting = asyncio.ensure_future(store.add_in_turn(entry(store, b"last"), 1, None, 5.0))
-        rows = await other.read(None, 10)
-        await other.delivered(rows[-1][1])
-        await waiting
-        await store.drain()
-        assert (await values(other, rows[-1][1]))[-1] == b"last"
-
-
-@in_simulated_time
-async def test_memory_for_what_waits_for_the_disk_is_bounded() -> None:
-    disk = Disk(Random(1))
-    store = await Store.open(storage_of(SimulatedFiles(disk), slow_s=1.0), LIMITS)
-    data = entry(store, bytes(100))
-    for _ in range(LIMITS.pending_bytes // len(data)):
-        store.add(data, 1, None)
-    with pytest.raises(BufferFullError, match="3000 bytes of records wait for the disk of the spool folder"):
-        store.add(data, 1, None)
-    await store.drain()
-    store.add(data, 1, None)
+    may_end.set()
+    store = await Store.open(await storage_of(tmp_path, Slow(tmp_path)), Limits(1 << 20, 1, 1 << 20))
+    begun.clear()
+    may_end.clear()
+    first = asyncio.ensure_future(store.read(None, 100))
+    await asyncio.to_thread(begun.wait, 10)
+    first.cancel()
+    second = asyncio.ensure_future(store.read(None, 100))
+    await asyncio.sleep(0.01)
+    may_end.set()
+    assert [record.value for record, _ in await second] == [b"one", b"two", b"three"]
     await store.close()
-
-
-async def test_a_position_that_was_not_read() -> None:
-    disk = await filled(5, segment_bytes=250)
-    async with writer(disk, reads=True) as store:
-        for position in (b"9.0011223344556677", b"4.0011223344556677"):
-            with pytest.raises(MarkerError):
-                await store.delivered(position)
-        assert len(segments_of(disk)) == 2
