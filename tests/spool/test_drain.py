@@ -72,7 +72,7 @@ async def test_a_drain_beside_a_process_that_writes_and_begins_segments(brokers:
             with pytest.raises(UsageError, match="another process brings the records"):
                 await kept.stored()
             async with asyncio.timeout(30):
-                while len(values(brokers)) < 300:
+                while len(values(brokers)) < 300 or not one.source.is_empty:
                     await asyncio.sleep(0.01)
             assert not task.done()
         await one.close()
