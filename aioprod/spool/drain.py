@@ -21,11 +21,17 @@ class SpoolDrain:
     """The relay of one folder, for as long as it is open."""
 
     def __init__(
-        self, store: Store, source: SpoolSource, config: ProducerConfig, terms: RelayTerms, surroundings: Surroundings
+        self,
+        store: Store,
+        source: SpoolSource,
+        progress: asyncio.Event,
+        config: ProducerConfig,
+        terms: RelayTerms,
+        surroundings: Surroundings,
     ) -> None:
         self._store = store
-        self._progress = asyncio.Event()
-        source.on_progress = self._progress.set
+        self._progress = progress
+        """Set by the source when records were delivered, or when there are no more."""
         self.source = source
         # No caller of this process waits for a record.
         watched = Watched(Interceptors(), lambda: None)
@@ -37,9 +43,10 @@ class SpoolDrain:
     ) -> Self:
         """Open a folder; raises SpoolError where it is none, or another process relays it."""
         store = await Store.open(storage, Limits(0, 0, 0), writes=False)
-        source = await SpoolSource.of(store)
+        progress = asyncio.Event()
+        source = await SpoolSource.of(store, progress.set, follows_note=not terms.is_exactly_once)
         try:
-            return cls(store, source, config, terms, surroundings or Surroundings())
+            return cls(store, source, progress, config, terms, surroundings or Surroundings())
         except BaseException:
             await store.close()
             raise

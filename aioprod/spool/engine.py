@@ -11,8 +11,11 @@ from aioprod.config import ProducerConfig
 from aioprod.errors import AioprodError, FlushTimeoutError, ProducerClosedError
 from aioprod.interceptors import Interceptors
 from aioprod.producer.guard import Guard, State
+from aioprod.producer.preparation import Preparation
 from aioprod.producer.transactions.rules import TransactionRules
 from aioprod.relay.loop import RelayLoop, Surroundings
+from aioprod.serializers import make_serializer
+from aioprod.spool.gathering import Forming
 from aioprod.spool.health import SpoolHealth
 from aioprod.spool.intake import Intake
 from aioprod.spool.layout import seed_of
@@ -48,6 +51,8 @@ class SpoolEngine:
 
     store: Store
     """The opened folder; from `open()` on."""
+    intake: Intake
+    """What makes the bytes of records; from `open()` on."""
     _source: SpoolSource
 
     def __init__(self, config: ProducerConfig, settings: SpoolSettings, on_error: ErrorCallback | None) -> None:
@@ -55,13 +60,15 @@ class SpoolEngine:
         self._settings = settings
         self._on_error = on_error
         self._interceptors = Interceptors.from_config(config)
-        self.intake = Intake(config, self._interceptors)
+        serializers = make_serializer(config, is_key=True), make_serializer(config, is_key=False)
+        self.preparation = Preparation(self._interceptors, *serializers)
         self.guard = Guard(TransactionRules())
         self.watched: Watched | None = Watched(self._interceptors, self._check_relay) if settings.relays else None
         """The callers that wait for their records to be in Kafka; None where another process brings them there."""
         self.metrics = SpoolMetrics(self.kept_records, self._kept_bytes, self._set_aside_records)
         self.add_max: Final = min(_ADD_MAX, settings.limits.max_bytes // 4)
         """The bytes that wait for room together; there is room for them when all is delivered."""
+        self._failed = FailedRecords(self._interceptors, on_error, self.metrics.failed)
         self.relay: RelayLoop | None = None
         self._relaying: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
@@ -73,16 +80,17 @@ class SpoolEngine:
 
     async def open(self, storage: Storage, surroundings: Surroundings) -> None:
         """Open the folder, and begin to bring what it has to Kafka. Raises SpoolError."""
-        on_failed = FailedRecords(self._interceptors, self._on_error, self.metrics.failed)
         store = await Store.open(
             storage,
             self._settings.limits,
             reads=self._settings.relays,
             on_durable=self.metrics.synced,
-            on_failed=on_failed,
+            on_failed=self._report_failed,
         )
-        self.store, self._source = store, await SpoolSource.of(store)
-        self.intake.seed = on_failed.seed = seed_of(store.spool_id)
+        is_exactly_once = self._settings.terms.is_exactly_once
+        self._source = await SpoolSource.of(store, self._progress.set, follows_note=not is_exactly_once)
+        self.store = store
+        self.intake = Intake(self.config, self.preparation, seed_of(store.spool_id))
         self._delivered_before = store.delivered_number
         self.guard.belong_to(asyncio.get_running_loop())
         self.guard.enter(State.RUNNING)
@@ -93,7 +101,6 @@ class SpoolEngine:
             _logger.info("The spool %s has %s that are not in Kafka.", storage.name, counted(waiting, "record"))
 
     def _begin_relay(self, watched: Watched, surroundings: Surroundings) -> None:
-        self._source.on_progress = self._progress.set
         self.relay = new_relay(
             self._source,
             self.config,
@@ -104,6 +111,9 @@ class SpoolEngine:
         )
         self._relaying = asyncio.create_task(self.relay.run(), name="aioprod spool relay")
         self._relaying.add_done_callback(self._relay_ended)
+
+    def _report_failed(self, forming: Forming, error: AioprodError) -> None:
+        self._failed.report(forming, error, self.intake.seed)
 
     # --- the relay's end
 
@@ -176,7 +186,7 @@ class SpoolEngine:
         self.guard.enter(State.CLOSED)
         if self.watched is not None:
             self.watched.interrupt(ProducerClosedError("The record is on disk, and leaves with the next start."))
-        self.intake.preparation.close()
+        self.preparation.close()
         self._interceptors.close()
         if kept:
             _logger.info("The spool %s keeps %s for its next start.", self._settings.folder, counted(kept, "record"))

@@ -13,8 +13,8 @@ cdef class Intake:
     cdef Py_ssize_t _size_max
     cdef dict _topics
     cdef bint _is_plain
-    cdef public unsigned int seed
-    cdef public Clock clock
+    cdef readonly unsigned int seed
+    cdef Clock _clock
 
     @cython.locals(encoded=bytes, index=int)
     cpdef bytearray encode(self, topic, value, key, partition, headers, timestamp)

@@ -7,14 +7,12 @@ from typing import Any, Final
 from aioprod.cluster.names import topic_name_error
 from aioprod.config import ProducerConfig
 from aioprod.errors import InvalidTopicError
-from aioprod.interceptors import Interceptors
 from aioprod.producer.batching.buffer_memory import record_too_large
 from aioprod.producer.clock import Clock
 from aioprod.producer.preparation import Preparation, as_bytes, partition_index, record_of
 from aioprod.records.bounds import record_size_bound
 from aioprod.records.headers import NO_HEADERS, encode_headers
 from aioprod.records.layout import HEADER
-from aioprod.serializers import make_serializer
 from aioprod.spool.entries import encode_entry
 from aioprod.types import Headers, ProducerRecord, Timestamp
 
@@ -29,17 +27,16 @@ _TOPICS_MAX: Final = 1000
 class Intake:
     """Makes the bytes of records. What a producer would not accept raises here, before anything is kept."""
 
-    def __init__(self, config: ProducerConfig, interceptors: Interceptors) -> None:
-        serializers = make_serializer(config, is_key=True), make_serializer(config, is_key=False)
-        self.preparation = Preparation(interceptors, *serializers)
+    def __init__(self, config: ProducerConfig, preparation: Preparation, seed: int, clock: Clock | None = None) -> None:
+        self.preparation = preparation
+        self.seed = seed
+        """What the checksums of the spool begin with."""
+        self._clock = clock or Clock()
+        """The time of records without a timestamp."""
         self._is_plain = self.preparation.plain
         self._config = config
         self._size_max = min(config.max_request_size - HEADER, config.buffer_memory)
         self._topics: dict[str, bytes] = {}
-        self.seed = 0
-        """What the checksums of the spool begin with; known when it is open."""
-        self.clock = Clock()
-        """The time of records without a timestamp."""
 
     def encode(
         self,
@@ -92,7 +89,7 @@ class Intake:
             size += len(value)
         if size > self._size_max - _LOOSE:
             self._check_size(topic, key, value, headers)
-        at_ms = self.clock.timestamp_ms(self.clock.now_ns()) if timestamp is None else timestamp
+        at_ms = self._clock.timestamp_ms(self._clock.now_ns()) if timestamp is None else timestamp
         return encode_entry(name, key, value, headers, partition, at_ms, self.seed)
 
     def _encoded_topic(self, topic: str) -> bytes:

@@ -10,7 +10,7 @@ from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import Counter
-from aioprod.relay.columns import ColumnRows, Row
+from aioprod.relay.columns import Row
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.gathering import Forming
 from aioprod.spool.kept import Kept
@@ -88,22 +88,21 @@ class FailedRecords:
         self._interceptors = interceptors
         self._reports = ErrorReports(on_error)
         self._failed = failed
-        self.seed = 0
-        """What the checksums of the spool begin with; known when it is open."""
 
-    def __call__(self, forming: Forming, error: AioprodError) -> None:
-        """Report those that no caller waits for to `on_error`, and all to the interceptors."""
+    def report(self, forming: Forming, error: AioprodError, seed: int) -> None:
+        """Report those that no caller waits for to `on_error`, and all to the interceptors.
+
+        `seed` is what the checksums of the spool begin with.
+        """
         self._failed.add(forming.records)
         watched = {number for index, records, _ in forming.waiters for number in range(index, index + records)}
         unwatched = forming.records - len(watched)
         if unwatched:
             _logger.error("%d records that no caller waits for could not be kept: %s", unwatched, error)
         data = b"".join(forming.parts)
-        rows = ColumnRows()
-        EntryReader(self.seed).read(data, 0, len(data), forming.records, rows)
-        rows.numbers = list(range(forming.records))
-        rows.names = [b""] * forming.records
-        for number, (record, _) in enumerate(rows):
+        rows = EntryReader(seed).read_all(data, 0, len(data), forming.records)
+        for number in range(forming.records):
+            record = rows.record(number)
             if number not in watched:
                 self._reports.report(error, record)
             if self._interceptors:

@@ -37,7 +37,6 @@ def new_relay(
 ) -> RelayLoop:
     """A relay that was not started; raises ConfigError."""
     transactional_id = terms.transactional_id or f"aioprod-{source.owner.replace('-', '.', 1)}"
-    source.follows_note = not terms.is_exactly_once
     own = config.replace(
         key_serializer=None,
         value_serializer=None,

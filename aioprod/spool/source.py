@@ -21,19 +21,19 @@ _logger = Logger("aioprod.spool")
 class SpoolSource:
     """The records of a store, without those that were set aside."""
 
-    def __init__(self, store: Store, aside: Aside) -> None:
+    def __init__(self, store: Store, aside: Aside, on_progress: Callable[[], None], *, follows_note: bool) -> None:
         self._store = store
         self._aside = aside
-        self.on_progress: Callable[[], None] = _nothing
+        self._on_progress = on_progress
         """Called when records were delivered or set aside, and when there are no more."""
-        self.follows_note = False
+        self._follows_note = follows_note
         """Whether the folder's note says where to begin, as no marker in Kafka does."""
         self._delivered: bytes | None = None
         self._read_to: tuple[bytes | None, int] = b"", 0
         """The position behind which the last read has found nothing, and the number up to which it has looked."""
 
     @classmethod
-    async def of(cls, store: Store) -> Self:
+    async def of(cls, store: Store, on_progress: Callable[[], None], *, follows_note: bool) -> Self:
         """The source of a store, which is closed if the file of what was set aside can't be read; raises SpoolError."""
         aside = Aside(store.files)
         try:
@@ -43,7 +43,7 @@ class SpoolSource:
             if isinstance(error, OSError):
                 raise unusable(store.name, error) from error
             raise
-        return cls(store, aside)
+        return cls(store, aside, on_progress, follows_note=follows_note)
 
     # --- what is known
 
@@ -75,7 +75,7 @@ class SpoolSource:
         """The next records that are to be sent."""
         begin = after
         position = self._store.delivered_position
-        if after is None and self.follows_note and position is not None:
+        if after is None and self._follows_note and position is not None:
             after = position.to_bytes()
         while rows := await self._store.read(after, limit):
             aside = self._aside.positions
@@ -84,7 +84,7 @@ class SpoolSource:
                 return kept
             after = rows[-1][1]
         self._read_to = begin, self._store.passed
-        self.on_progress()
+        self._on_progress()
         return rows
 
     async def wait(self) -> None:
@@ -95,7 +95,7 @@ class SpoolSource:
         """Everything up to here is in Kafka for good."""
         await self._store.delivered(position)
         self._delivered = position
-        self.on_progress()
+        self._on_progress()
 
     async def set_aside(self, row: Row, error: AioprodError) -> None:
         """Write a record to the file of those that brokers will never take; raises SpoolError."""
@@ -111,8 +111,4 @@ class SpoolSource:
             ASIDE,
             printable(str(error), 500),
         )
-        self.on_progress()
-
-
-def _nothing() -> None:
-    """Progress is not waited for."""
+        self._on_progress()

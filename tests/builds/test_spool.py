@@ -66,7 +66,9 @@ def test_gathering(given: list[Any]) -> None:
 def test_what_the_user_gives() -> None:
     def call(build: Build) -> object:
         config = build["aioprod.config"].ProducerConfig(bootstrap_servers="localhost:1", max_request_size=400)
-        intake = build["aioprod.spool.intake"].Intake(config, build["aioprod.interceptors"].Interceptors())
+        interceptors = build["aioprod.interceptors"].Interceptors()
+        preparation = build["aioprod.producer.preparation"].Preparation(interceptors, None, None)
+        intake = build["aioprod.spool.intake"].Intake(config, preparation, 77)
         found: list[object] = []
         for arguments in (
             ("t", b"v", b"k", 3, [("h", b"x")], 9),

