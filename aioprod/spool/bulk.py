@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Sized
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import aclosing
+from itertools import chain, islice
 from typing import Any, Final
 
 from aioprod.errors import AioprodError, InvalidRecordError, UsageError
+from aioprod.producer.batching.lines import Lines
 from aioprod.producer.bulk.call import chunks, per_record, same_headers
 from aioprod.spool.intake import Intake
 from aioprod.types import NO_VALUE, Headers, Timestamp
@@ -46,7 +48,8 @@ class BulkIntake:
         self._values = values
         self._partition = partition
         self._keys = per_record("keys", keys, size)
-        self._headers, self._each_headers = None, None
+        self._headers: Any = None
+        self._each_headers: Iterator[Any] | None = None
         if same_headers(headers):
             self._headers = headers
         else:
@@ -65,22 +68,43 @@ class BulkIntake:
         """Keep all values; raises the error of all records, if each has failed, and what `add` raises."""
         async with aclosing(chunks(self._values, _PER_TURN)) as several:
             async for chunk in several:
-                encoded: list[bytearray] = []
-                size = 0
-                for value in chunk:
-                    data = await self._encoded(value)
-                    if data is None:
-                        continue
-                    if encoded and size + len(data) > self._add_max:
-                        await add(b"".join(encoded), len(encoded))
-                        encoded, size = [], 0
-                    encoded.append(data)
-                    size += len(data)
-                if encoded:
-                    await add(b"".join(encoded), len(encoded))
+                encoded = self._encoded_at_once(chunk)
+                if encoded is None:
+                    encoded = [data for value in chunk if (data := await self._encoded(value)) is not None]
+                await self._add(encoded, add)
                 await asyncio.sleep(0)
         if self.count and len(self.failures) == self.count:
             raise self.failures[0][1]
+
+    async def _add(self, encoded: list[bytearray], add: Add) -> None:
+        """Keep records, by more than one call where they are large."""
+        begin = size = 0
+        for index, data in enumerate(encoded):
+            if size and size + len(data) > self._add_max:
+                await add(b"".join(encoded[begin:index]), index - begin)
+                begin, size = index, 0
+            size += len(data)
+        if encoded:
+            await add(b"".join(encoded[begin:]), len(encoded) - begin)
+
+    def _encoded_at_once(self, values: Sequence[Any] | Lines) -> list[bytearray] | None:
+        """Encode values that differ by their keys at most; None where each has to be looked at."""
+        intake, topic = self._intake, self._topic
+        if not intake.preparation.plain or self._each_headers is not None or self._each_timestamp is not None:
+            return None
+        keys = [None] * len(values) if self._keys is None else list(islice(self._keys, len(values)))
+        partition, headers, timestamp = self._partition, self._headers, self._timestamp
+        try:
+            encoded = [
+                intake.encode(topic, value, key, partition, headers, timestamp)
+                for value, key in zip(values, keys, strict=True)
+            ]
+        except (AioprodError, ValueError):  # One of them is wrong, or there are too few keys: which?
+            if self._keys is not None:
+                self._keys = chain(keys, self._keys)
+            return None
+        self.count += len(encoded)
+        return encoded
 
     async def _encoded(self, value: Any) -> bytearray | None:
         index = self.count

@@ -556,3 +556,22 @@ async def test_a_delivery_error_names_what_happened(brokers: FakeCluster, tmp_pa
     with pytest.raises(DeliveryError):
         await kept.stored()
     await producer.close(timeout=0)
+
+
+@pytest.mark.parametrize("wrong", [None, "text"])
+async def test_many_values_with_keys_and_one_that_is_wrong(
+    brokers: FakeCluster, tmp_path: Path, wrong: str | None
+) -> None:
+    values: list[Any] = [b"%d" % number for number in range(1200)]
+    keys = [b"%d" % (number % 7) for number in range(1200)]
+    if wrong is not None:
+        values[700] = wrong
+    async with new_producer(brokers, tmp_path) as producer:
+        result = await producer.send_many("t", values, keys=iter(keys))
+        assert [index for index, _ in result.failures] == ([] if wrong is None else [700])
+        with pytest.raises(InvalidRecordError, match="fewer keys than values"):
+            await producer.send_many("t", iter([b"1"] * 3), keys=iter([b"k"]))
+        await producer.flush()
+    found = sorted((int(record.value or b""), record.key) for record in brokers.records("t"))
+    expected = [(number, keys[number]) for number in range(1200) if wrong is None or number != 700]
+    assert [one for one in found if one[1] != b"k"] == expected
