@@ -135,12 +135,13 @@ UNMEASURED := tests/schema_registry/test_json_generated.py tests/spark/test_part
 lane = @$(BIN)/python -m tools.lanes $(1) '$(2)'
 
 # The rooms that have compiled modules, and what drives these; of the others the interpreted run says all there is to say.
-TWINS := $(addprefix tests/,arrow calls fuzz messages net producer records routing sync wire builds test_build_choice.py test_metrics.py test_types.py)
+TWINS := $(addprefix tests/,arrow calls fuzz messages net producer records routing spool sync wire builds test_build_choice.py test_metrics.py test_types.py)
 # Most of what they do is to start programs and fake brokers, in threads and processes.
 PROGRAMS := $(addprefix tests/,benchmarks cli console documentation examples testing)
 # Most of what they do is to wait for brokers that are killed, frozen or being elected.
 FAULTS_TESTS := $(addprefix integration/,chaos group test_cluster.py test_faults.py test_key_order.py test_limits.py \
-    test_operator_logs.py test_reader.py test_resolve.py test_transactions_acceptance.py test_work.py test_zones.py)
+    test_operator_logs.py test_reader.py test_relay.py test_resolve.py test_spool.py test_transactions_acceptance.py \
+    test_work.py test_zones.py)
 PACKAGING_TESTS := integration/test_packaging.py
 
 .PHONY: lane-units lane-programs lane-compiled lane-brokers lane-security lane-faults lane-spark lane-packaging coverage

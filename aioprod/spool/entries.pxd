@@ -24,7 +24,7 @@ cdef class EntryReader:
     @cython.locals(
         source="const unsigned char *", topics=list, partitions=list, keys=list, values=list, headers=list,
         timestamps=list, index=Py_ssize_t, length="long long", stop=Py_ssize_t, flags=int, partition="long long",
-        topic_size="long long", key_size="long long", headers_size="long long",
+        topic_size="long long", key_size="long long", headers_size="long long", is_whole=bint,
     )
     cpdef Py_ssize_t read(self, bytes data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t count, rows) except -1
     cpdef read_all(self, bytes data, Py_ssize_t at, Py_ssize_t end, Py_ssize_t count)

@@ -81,7 +81,8 @@ class EntryReader:
         for index in range(count):
             length = 0 if end - at < _OVERHEAD else memory.number(source, at, 4)
             stop = at + _FRAME + length
-            if length < _FIXED or stop > end or crc32(data[at + _FRAME : stop], self._seed) != _crc(source, at + 4):
+            is_whole = length >= _FIXED and stop <= end
+            if not is_whole or crc32(memory.copied(source, at + _FRAME, length), self._seed) != _crc(source, at + 4):
                 raise CorruptRecordError(f"the checksum of record {index} of {count} is wrong")
             at += _FRAME
             flags = source[at]
@@ -94,16 +95,16 @@ class EntryReader:
             if topic_size < 0 or headers_size < 1 or topic_size + headers_size + max(key_size, 0) > stop - at:
                 raise CorruptRecordError(f"the sizes in the record before byte {at} don't fit")
             partitions.append(None if partition < 0 else partition)
-            topics.append(self._topic_of(data[at : at + topic_size]))
+            topics.append(self._topic_of(memory.copied(source, at, topic_size)))
             at += topic_size
             if key_size < 0:
                 keys.append(None)
             else:
-                keys.append(data[at : at + key_size])
+                keys.append(memory.copied(source, at, key_size))
                 at += key_size
             headers.append(None if headers_size == 1 else decode_headers(data, at, at + headers_size))
             at += headers_size
-            values.append(None if flags & _NO_VALUE else data[at:stop])
+            values.append(None if flags & _NO_VALUE else memory.copied(source, at, stop - at))
             at = stop
         return at
 
