@@ -91,6 +91,7 @@ long-units: test-unit
 long-simulation:
 	@$(BIN)/python -m tests.simulation --seeds 1000
 	@$(BIN)/python -m tests.simulation --members --seeds 1000
+	@$(BIN)/python -m tests.simulation --spool --seeds 2000
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m tests.simulation.mutations --seeds 2000
 
 long-brokers:
@@ -243,8 +244,8 @@ fuzz: $(READY) ## hostile bytes for everything that reads bytes, guided by cover
 	$(call LOCKED,fuzz)
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),300) $(ARGS)
 
-simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time, each time of other seeds: SEEDS=20000 FROM=0; MEMBERS=1 for members at work; REPLAY=7 shows all that happens in one
-	@$(BIN)/python -m tests.simulation $(if $(MEMBERS),--members) $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),20000) --from $(or $(FROM),new))
+simulate: $(READY) $(COMPILED) ## seeded runs over fake brokers in made-up time, each time of other seeds: SEEDS=20000 FROM=0; KIND=members for members at work, spool and spooled for records on disk; REPLAY=7 shows all that happens in one
+	@$(BIN)/python -m tests.simulation $(if $(KIND),--$(KIND)) $(if $(REPLAY),--replay $(REPLAY),--seeds $(or $(SEEDS),20000) --from $(or $(FROM),new))
 
 scale: $(READY) $(COMPILED) ## large clusters and fleets of producers, measured, simulated and computed: the figures of docs/scale.md, 3 minutes; ARGS=--quick
 	@$(BIN)/python -m tests.scale $(ARGS)

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from aioprod.errors import SpoolError
 
-__all__ = ["READER", "TEMPORARY", "WRITER", "Files", "FolderFiles", "is_full", "is_locked", "lock", "replace"]
+__all__ = ["READER", "TEMPORARY", "WRITER", "Files", "FolderFiles", "is_locked", "lock", "replace", "says_full"]
 
 WRITER: Final = "writer.lock"
 READER: Final = "reader.lock"
@@ -82,7 +82,7 @@ def replace(files: Files, name: str, data: bytes) -> None:
     files.sync_names()
 
 
-def is_full(error: OSError) -> bool:
+def says_full(error: OSError) -> bool:
     """Whether the disk has no room."""
     return error.errno in _FULL
 

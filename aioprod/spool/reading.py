@@ -295,11 +295,12 @@ class SpoolReader:
                 f"Records up to number {number} are in Kafka, and this spool {begins}.",
                 hint="Was the marker set to an earlier position, or is this the folder of another one?",
             )
-        segment = self._segments.of(number)
-        if number < segment.base:
-            self._check_name(position, segment.previous)
-            self._enter(segment)
+        following = self._segments.of(number + 1)
+        if following.base == number + 1:  # The segment before it may be gone, also where a crash has left earlier ones.
+            self._check_name(position, following.previous)
+            self._enter(following)
             return
+        segment = self._segments.of(number)
         groups = read_groups(self._files, file_name(segment.base), segment, self._segments.seed)
         group = next((group for group in groups if group.base <= number < group.next), None)
         if group is None or (self._end is not None and number >= self._end()):

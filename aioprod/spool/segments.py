@@ -43,6 +43,11 @@ class Tail(NamedTuple):
     previous: bytes
     """The name of the last group with records."""
 
+    @property
+    def has_records(self) -> bool:
+        """Whether the file has any: one that has only a seal would be followed by one of the same name."""
+        return self.name != file_name(self.number)
+
 
 class Segments:
     """The segments that a folder has, the first one first; `sizes` is what they had when they were listed."""

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from aioprod._logger import Logger
 from aioprod.errors import AioprodError, BufferFullError, MarkerError, RecordTooLargeError, SpoolError
-from aioprod.spool.files import READER, WRITER, is_full, lock
+from aioprod.spool.files import READER, WRITER, lock, says_full
 from aioprod.spool.gathering import NO_ROOM, NOW, Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, SUFFIX, Group, file_name
 from aioprod.spool.notes import DELIVERED, END, Identity, create_id, noted_end, read_id, read_note, write_note
@@ -346,7 +346,7 @@ class Store:
         try:
             self._note_delivered()
         except OSError as error:
-            if not is_full(error):  # Else there is room for it when the segments are gone.
+            if not says_full(error):  # Else there is room for it when the segments are gone.
                 raise
         self._segments.trim(self.delivered_number)
 

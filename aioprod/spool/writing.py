@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from aioprod._logger import Logger
 from aioprod.errors import AioprodError, BufferFullError, SpoolError
-from aioprod.spool.files import Files, is_full
+from aioprod.spool.files import Files, says_full
 from aioprod.spool.gathering import NOW, Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, Segment, file_name, group_header
 from aioprod.spool.reading import Position
@@ -62,9 +63,8 @@ class GroupWriter:
             raise self.failure.again()
         size = sum(map(len, parts))
         try:
-            if self._is_rolling or (
-                self.tail.at > SEGMENT_BYTES and self.tail.at + GROUP_BYTES + size > self._segment_bytes
-            ):
+            is_full = self.tail.has_records and self.tail.at + GROUP_BYTES + size > self._segment_bytes
+            if is_full or self._is_rolling:
                 self._roll()
             group = Group(self.tail.at, self.tail.number, count, size, self._new_name(NAME_BYTES))
             self._append(b"".join((group_header(group, self._segments.seed), *parts)))
@@ -83,7 +83,7 @@ class GroupWriter:
     @property
     def is_segment_full(self) -> bool:
         """Whether the last segment has more than it should: it can be removed only when another one follows it."""
-        return self.tail.at > SEGMENT_BYTES and self.tail.at >= self._segment_bytes
+        return self.tail.has_records and self.tail.at >= self._segment_bytes
 
     def end_segment(self) -> None:
         """Begin a segment while there is nothing to write. Blocks. A failure is that of the next `write`."""
@@ -100,7 +100,7 @@ class GroupWriter:
         try:
             self._files.write(self.tail.name, self.tail.at, data)
         except OSError as error:
-            if not is_full(error):
+            if not says_full(error):
                 raise
             # Synced, as the next group may go to another segment, and this one would end with a part of a group.
             self._files.truncate(self.tail.name, self.tail.at)
@@ -114,7 +114,7 @@ class GroupWriter:
         try:
             self._segments.begin(segment)
         except OSError as error:
-            if is_full(error):
+            if says_full(error):
                 raise _NoRoomError(*error.args) from error
             raise
         self._is_rolling = False
@@ -123,6 +123,8 @@ class GroupWriter:
 
     def _fail(self, error: Exception) -> SpoolError:
         """Fail for good: after an error the system may forget what it has not written, and say that all is well."""
+        with suppress(OSError):  # No other process is to read what is shown and may not be on the disk.
+            self._files.truncate(self.tail.name, self.tail.at)
         reason = error.strerror if isinstance(error, OSError) else ""
         self.failure = SpoolError(
             f"The spool could not bring {self.tail.name} to the disk: {reason or repr(error)}.",

@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.mutations import MUTATIONS
@@ -28,6 +29,14 @@ WARM_UP_SEED = -1
 PROGRESS = 2000
 DRAWN = (10**9, 10**12)
 """From where `--from new` draws: so many that hardly any was run before."""
+KINDS = {
+    "producers": ("run:run_seed", "plan:Plan", "producers, transactions and log-ins; this is the default"),
+    "members": ("member_run:run_member_seed", "member_plan:MemberPlan", "members at work"),
+    "spool": ("spool_run:run_spool_seed", "spool_plan:SpoolPlan", "a queue on disk, without Kafka"),
+    "spooled": ("spooled_run:run_spooled_seed", "spooled_plan:SpooledPlan", "producers that keep records on disk"),
+}
+"""What seeds may be of: what runs one, its plan, and a description."""
+RUNS, PLANS = 0, 1
 HASH_SEED = "0"
 """A run depends on the order of sets of strings: it has to be the same in all processes."""
 
@@ -41,7 +50,9 @@ def main() -> int:
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one seed and show its trace")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a guarantee")
     parser.add_argument("--mutation", choices=MUTATIONS, metavar="NAME", help="break the producer first")
-    parser.add_argument("--members", action="store_true", help="members at work instead of producers")
+    parser.set_defaults(kind="producers")
+    for kind, (_, _, what) in KINDS.items():
+        parser.add_argument(f"--{kind}", action="store_const", dest="kind", const=kind, help=what)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
@@ -50,10 +61,10 @@ def main() -> int:
     if options.mutation is not None and (options.worker or options.replay is not None):
         MUTATIONS[options.mutation].apply()
     if options.replay is not None:
-        return _replay(options.replay, members=options.members)
+        return _replay(options.replay, options.kind)
     if options.worker:
         seeds = range(options.first, options.first + options.seeds, options.processes)
-        for line in _work(seeds, members=options.members):
+        for line in _work(seeds, options.kind):
             print(line, flush=True)
         return 0
     return _run_all(options)
@@ -68,35 +79,28 @@ def _seed(text: str) -> int:
     return random.randrange(*DRAWN) if text == "new" else int(text)
 
 
-def _runner(*, members: bool) -> Callable[..., Result]:
-    if members:
-        from tests.simulation.member_run import run_member_seed
-
-        return run_member_seed
-    from tests.simulation.run import run_seed
-
-    return run_seed
+def _part(kind: str, which: int) -> Any:
+    module, _, name = KINDS[kind][which].partition(":")
+    return getattr(import_module(f"tests.simulation.{module}"), name)
 
 
-def _replay(seed: int, *, members: bool) -> int:
-    from tests.simulation.member_plan import MemberPlan
-    from tests.simulation.plan import Plan
-
+def _replay(seed: int, kind: str) -> int:
     bound_process()
     bound_seed()
     logging.basicConfig()
-    print(MemberPlan.draw(seed) if members else Plan.draw(seed))
-    result = _runner(members=members)(seed, print)
+    run_seed: Callable[..., Result] = _part(kind, RUNS)
+    print(_part(kind, PLANS).draw(seed))
+    result = run_seed(seed, print)
     print(f"seed {seed}: {result.digest}")
     print(*(result.problems or ["No promise was broken."]), sep="\n")
     return bool(result.problems)
 
 
-def _work(seeds: range, *, members: bool) -> Iterator[str]:
+def _work(seeds: range, kind: str) -> Iterator[str]:
     """Run seeds; yield a line of JSON for each."""
-    run_seed = _runner(members=members)
-    if members:
-        logging.disable()  # Handlers that fail on purpose are most of the lines.
+    run_seed: Callable[..., Result] = _part(kind, RUNS)
+    if kind != "producers":
+        logging.disable()  # What fails on purpose are most of the lines.
     bound_process()
     run_seed(WARM_UP_SEED)
     # Objects that exist by now stay alive, so the collection after each seed need not traverse them.
@@ -112,7 +116,7 @@ def _run_all(options: argparse.Namespace) -> int:
     from aioprod import COMPILED
 
     def share(seeds: range) -> list[str]:
-        more = ["--members"] if options.members else []
+        more = [f"--{options.kind}"]
         more += [] if options.mutation is None else [f"--mutation={options.mutation}"]
         count = seeds.stop - seeds.start
         return _command("--worker", f"--from={seeds.start}", f"--seeds={count}", f"--processes={seeds.step}", *more)
@@ -134,7 +138,7 @@ def _run_all(options: argparse.Namespace) -> int:
             simulated_s += result["simulated_s"]
             if result["problems"]:
                 failed.append(result["seed"])
-                _show_failure(result, "MEMBERS=1 " if options.members else "")
+                _show_failure(result, options.kind)
                 if options.stop:
                     break
     took_s = time.perf_counter() - start
@@ -150,8 +154,8 @@ def _run_all(options: argparse.Namespace) -> int:
     return bool(failed)
 
 
-def _show_failure(result: dict[str, Any], how: str) -> None:
-    print(f"Seed {result['seed']} (make simulate {how}REPLAY={result['seed']}):")
+def _show_failure(result: dict[str, Any], kind: str) -> None:
+    print(f"Seed {result['seed']} (make simulate KIND={kind} REPLAY={result['seed']}):")
     for problem in result["problems"][:5]:
         print(f"  {problem[:1000]}", flush=True)
 

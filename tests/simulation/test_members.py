@@ -14,7 +14,7 @@ SEEDS = by_length(10, 100)
 def test_promises_of_work_are_kept(first: int) -> None:
     for seed in range(first, first + 5):
         result = run_member_seed(seed)
-        assert result.problems == [], f"Seed {seed}: make simulate MEMBERS=1 REPLAY={seed}"
+        assert result.problems == [], f"Seed {seed}: make simulate KIND=members REPLAY={seed}"
 
 
 def test_a_seed_of_members_happens_again_as_it_was() -> None:

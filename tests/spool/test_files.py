@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aioprod.spool.files import FolderFiles, is_full, replace
+from aioprod.spool.files import FolderFiles, replace, says_full
 
 
 @pytest.fixture
@@ -116,6 +116,6 @@ def test_everything_is_closed(files: FolderFiles) -> None:
 
 
 def test_errors_that_say_that_the_disk_is_full() -> None:
-    assert is_full(OSError(errno.ENOSPC, "No space left on device"))
-    assert is_full(OSError(errno.EDQUOT, "Disk quota exceeded"))
-    assert not is_full(OSError(errno.EIO, "Input/output error"))
+    assert says_full(OSError(errno.ENOSPC, "No space left on device"))
+    assert says_full(OSError(errno.EDQUOT, "Disk quota exceeded"))
+    assert not says_full(OSError(errno.EIO, "Input/output error"))

@@ -2,8 +2,8 @@
 
 `Disk` outlives the processes, each of which has `SimulatedFiles` of its own. After a power cut a file has what was
 synced, and of the later writes any pieces of 512 bytes; a name stands for any of the files that it stood for since the
-last `sync_names`. A sync that fails is the one of Linux until 2018: what was not written is forgotten, reads show it
-until memory is needed for something else, and the next sync says that all is well.
+last `sync_names`. A sync that fails is the one of Linux until 2018: data that was not written is forgotten, reads show
+it until memory is needed for something else, and the next sync says that all is well.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 from aioprod.spool.storage import Storage
+from tests.support.simulated_process import Process
 
 __all__ = ["Crashed", "Disk", "SimulatedFiles", "failing", "run_process", "storage_of"]
 
@@ -52,12 +53,12 @@ class _File:
             _apply(self.disk, write)
         self.writes.clear()
 
-    def sync_some(self, random: Random) -> None:
-        """Bring any pieces of the writes to the disk, and forget the others."""
+    def sync_some(self, random: Random, *, keeps_sizes: bool = False) -> None:
+        """Bring any pieces of the writes to the disk, and forget the others; `keeps_sizes`: files are cut for sure."""
         share = random.choice((0.0, 0.0, 0.1, 0.5, 0.9, 1.0))
         for write in self.writes:
             for piece in _pieces(write):
-                if random.random() < share:
+                if random.random() < share or (keeps_sizes and isinstance(piece, int)):
                     _apply(self.disk, piece)
         if len(self.disk) < len(self.seen) and random.random() < 0.3:
             self.disk.extend(bytes(len(self.seen) - len(self.disk)))
@@ -112,8 +113,12 @@ class Disk:
     # --- what happens to it
 
     def kill(self) -> None:
-        """All processes are dead. The system keeps what they have written; what it has forgotten may show now."""
+        """All processes are dead. The system keeps what they have written."""
         self.locks.clear()
+        self.evict()
+
+    def evict(self) -> None:
+        """Memory is needed for something else: that the system has forgotten some writes may show now."""
         for file in self.names.values():
             if file.has_lost and self.random.random() < 0.5:
                 file.evict()
@@ -233,7 +238,7 @@ class SimulatedFiles:
         try:
             self._step("sync", name)
         except OSError:
-            self._file(name).sync_some(self.disk.random)
+            self._file(name).sync_some(self.disk.random, keeps_sizes=True)
             raise
         self._file(name).sync()
 
@@ -270,7 +275,7 @@ class SimulatedFiles:
         return self.disk.locks.setdefault(name, self) is self
 
     def close(self) -> None:
-        """Give up the locks."""
+        """Release the locks."""
         for name in [name for name, owner in self.disk.locks.items() if owner is self]:
             del self.disk.locks[name]
 
@@ -315,22 +320,12 @@ def storage_of(files: SimulatedFiles, *, slow_s: float = 0.0, on_crash: Callable
 async def run_process(
     files: SimulatedFiles, work: Callable[[Storage], Coroutine[Any, Any, None]], *, slow_s: float = 0.0
 ) -> None:
-    """Run `work` until it ends or the process dies by a call, `files.crash()`. Then nothing of it goes on."""
-    before = asyncio.all_tasks()
-    dead = asyncio.Event()
-    storage = storage_of(files, slow_s=slow_s, on_crash=dead.set)
-    working, dying = asyncio.ensure_future(work(storage)), asyncio.ensure_future(dead.wait())
+    """Run `work` until it ends or its process dies by a call of these files."""
+    process = Process()
     try:
-        await asyncio.wait([working, dying], return_when=asyncio.FIRST_COMPLETED)
-        has_ended = working.done()
+        await process.run(work(storage_of(files, slow_s=slow_s, on_crash=process.kill)))
     finally:
         files.is_dead = True
-        left = asyncio.all_tasks() - before
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-    if has_ended:
-        await working
 
 
 def failing(call: str, code: int, *, times: int = 1, name: str = "") -> Callable[[str, str], None]:
