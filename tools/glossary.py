@@ -50,7 +50,7 @@ WORDS: Final[Mapping[str, str]] = {
 
 ALLOWED: Final = re.compile(
     r"connection ?refused|econnrefused|black[ _]hole|\"refused?\"|`refuse`|self\.refuse\b|Policy\.REFUSE|REFUSE = "
-    r"|\"nobody\"|journal_mode|(?:key|value|headers) BLOB",
+    r"|\"nobody\"|journal_mode|(?:key|value|headers) (?:AS )?BLOB",
     re.IGNORECASE,
 )
 """Phrases of the field that hold one of the words."""

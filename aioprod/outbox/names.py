@@ -18,12 +18,14 @@ _LENGTH_MAX: Final = 50
 class TableNames:
     """The tables of an outbox, quoted for statements."""
 
-    __slots__ = ("relay", "table", "text")
+    __slots__ = ("name", "relay", "table", "text")
 
     def __init__(self, parts: tuple[str, ...]) -> None:
         *schema, name = parts
         self.text: Final = ".".join(parts)
         """The name as it was given, for messages."""
+        self.name: Final = name
+        """The same without its schema."""
         self.table: Final = _quoted(*schema, name)
         """The rows that wait."""
         self.relay: Final = _quoted(*schema, f"{name}_relay")
