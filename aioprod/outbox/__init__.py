@@ -9,12 +9,20 @@ from aioprod._lazy import imported_on_use
 if TYPE_CHECKING:
     from aioprod.outbox.errors import DatabaseError
     from aioprod.outbox.outbox import Outbox
+    from aioprod.outbox.postgres import PostgresTable
     from aioprod.outbox.rows import OutboxLag
     from aioprod.outbox.sqlite import SqliteTable
 
-__all__ = ["DatabaseError", "Outbox", "OutboxLag", "SqliteTable"]
+__all__ = ["DatabaseError", "Outbox", "OutboxLag", "PostgresTable", "SqliteTable"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = imported_on_use(
-        __name__, {"DatabaseError": "errors", "Outbox": "outbox", "OutboxLag": "rows", "SqliteTable": "sqlite"}
+        __name__,
+        {
+            "DatabaseError": "errors",
+            "Outbox": "outbox",
+            "OutboxLag": "rows",
+            "PostgresTable": "postgres",
+            "SqliteTable": "sqlite",
+        },
     )

@@ -33,11 +33,16 @@ class Deletions:
     def delivered(self, position: Position) -> None:
         """Delete the rows up to this one soon; raises what the last deletion has raised."""
         self._target = position
-        task = self._task
-        if task is None or task.done():
+        self.check()
+        if self._task is None:
             self._task = asyncio.create_task(self._run(), name="aioprod outbox deletes")
-            if task is not None:
-                task.result()
+
+    def check(self) -> None:
+        """Raise what the last deletion has raised, once: a relay starts again then, and delivers its position again."""
+        task = self._task
+        if task is not None and task.done():
+            self._task = None
+            task.result()
 
     async def close(self) -> None:
         """Delete what is left, without a pause. Where that fails, the next relay does it."""

@@ -91,6 +91,7 @@ class SqliteTable:
         """Return when another connection has committed since the last read."""
         pause_s, longest_s = _POLL_S
         while not await self._reading.run(self._rows.may_have_more):
+            self._deletions.check()
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, longest_s)
 

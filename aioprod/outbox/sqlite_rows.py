@@ -48,7 +48,7 @@ class SqliteRows:
                 hint='Create the table by the statements of Outbox.ddl("sqlite"): its id has AUTOINCREMENT.',
             )
         relay = self._names.relay
-        connection.execute(f"INSERT OR IGNORE INTO {relay} (only_row, owner) VALUES (1, ?)", (uuid4().hex,))
+        connection.execute(f"INSERT OR IGNORE INTO {relay} (only_row, owner) VALUES (1, ?)", (uuid4().hex[:16],))
         ((owner,),) = connection.execute(f"SELECT owner FROM {relay}")
         return str(owner)
 

@@ -23,7 +23,7 @@ from aioprod.relay.markers import Markers
 from aioprod.relay.meters import RelayMetrics
 from aioprod.relay.outcomes import UNWATCHED, Outcomes
 from aioprod.relay.runs import Run, RunReader
-from aioprod.relay.source import Source
+from aioprod.relay.source import ExclusiveSource, Source
 from aioprod.types import RecordMetadata
 
 __all__ = ["RelayLoop", "RelaySettings", "SetAside", "Surroundings"]
@@ -133,6 +133,8 @@ class RelayLoop:
 
     async def _run_once(self) -> NoReturn:
         """Deliver runs until something fails."""
+        if isinstance(self._source, ExclusiveSource):
+            await self._source.acquire()
         self.producer = producer = self._new_producer()
         self._failed = None
         markers = Markers(producer.config, self._settings.transactional_id, self._source.owner)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from aioprod.types import ProducerRecord
 
-__all__ = ["Source"]
+__all__ = ["ExclusiveSource", "Source"]
 
 
 class Source(Protocol):
@@ -38,4 +38,16 @@ class Source(Protocol):
 
     async def delivered(self, position: bytes) -> None:
         """Everything up to this position is in Kafka for good, and will not be read again."""
+        ...
+
+
+@runtime_checkable
+class ExclusiveSource(Protocol):
+    """A source whose records one process at a time may bring to Kafka. It has this method beside those of `Source`."""
+
+    async def acquire(self) -> None:
+        """Return when this process may: called before each start of a producer, which fences that of another process.
+
+        What it raises is as of `Source`. A source that loses the right raises in `read` or `wait`.
+        """
         ...

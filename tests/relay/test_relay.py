@@ -455,3 +455,36 @@ async def test_an_owner_that_no_marker_can_hold(brokers: FakeCluster) -> None:
         with pytest.raises(ConfigError, match="Owner and position of a marker have 4003 bytes, and may have 4000"):
             await task
     assert brokers.records("t") == []
+
+
+# --- sources of which one process at a time may bring records
+
+
+class LockedSource(ListSource):
+    """Its lock is another process's until `lock` is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = asyncio.Lock()
+        self.acquired = 0
+
+    async def acquire(self) -> None:
+        async with self.lock:
+            self.acquired += 1
+
+
+async def test_the_source_is_acquired_before_each_start_of_a_producer(brokers: FakeCluster) -> None:
+    source = LockedSource()
+    source.put_numbers(3)
+    await source.lock.acquire()
+    brokers.fault(EndTxnRequest, error=ErrorCode.INVALID_PRODUCER_EPOCH)
+    start = brokers.fault(InitProducerIdRequest, hold=True)
+    async with running(new_relay(brokers, source)) as task:
+        await asyncio.wait([task], timeout=0.05)
+        assert not start.reached.is_set()
+        source.lock.release()
+        await start.reached.wait()
+        start.release()
+        await delivered(task, source)
+    check(brokers, 3)
+    assert source.acquired == 2

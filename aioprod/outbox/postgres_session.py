@@ -1,0 +1,257 @@
+"""A connection to Postgres that has the lock of an outbox, and what is read by it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple, Self
+from uuid import uuid4
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import InsufficientPrivilege
+
+from aioprod._logger import Logger
+from aioprod._short_reprs import printable
+from aioprod.errors import ConfigError, MarkerError
+from aioprod.outbox.errors import DatabaseError
+from aioprod.outbox.horizon import Look
+from aioprod.outbox.names import TableNames
+from aioprod.outbox.positions import Position, TableState
+from aioprod.outbox.rows import BYTES_MAX
+from aioprod.outbox.statements import ASLEEP, CHANNEL
+
+__all__ = ["PostgresSession", "connect", "failures", "state_of"]
+
+_logger = Logger("aioprod.outbox")
+
+_RELAY: Final = ASLEEP + 1
+"""The first half of the advisory lock that the relay of a table has."""
+_AGAIN_S: Final = 0.5
+"""How often a relay that waits for the lock tries. A statement that waited would hold the vacuum back."""
+_VERSION_MIN: Final = 130_000
+_SETTINGS: Final = {
+    "application_name": "aioprod outbox",
+    "connect_timeout": 10,
+    # A server that is gone is noticed within half a minute, so that another relay has the lock, or this one again.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
+
+_LAST_ID: Final = "CASE WHEN is_called THEN last_value ELSE 0 END"
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+@asynccontextmanager
+async def failures(table: str) -> AsyncIterator[None]:
+    """Turn what psycopg raises into DatabaseError."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise DatabaseError(f"The outbox {table} can't be used now: {_text(error)}.") from error
+
+
+def _text(error: psycopg.Error) -> str:
+    """What the server says, in one line."""
+    return printable(" ".join(str(error).split()).rstrip("."))
+
+
+async def connect(dsn: str) -> Connection:
+    """A connection that commits each statement by itself; raises psycopg.Error."""
+    settings: dict[str, Any] = {**_SETTINGS, **conninfo_to_dict(dsn)}
+    connection = await psycopg.AsyncConnection.connect(**settings, autocommit=True)
+    # Each statement must see what was committed before it, whatever the server's default is.
+    await connection.execute("SET default_transaction_isolation = 'read committed'")
+    return connection
+
+
+async def state_of(connection: Connection, names: TableNames, sequence: str, position: Position | None) -> TableState:
+    """What the table knows of a position."""
+    cursor = await connection.execute(
+        f"SELECT delivered, (SELECT token FROM {names.table} WHERE id = %s), "
+        f"(SELECT {_LAST_ID} FROM {sequence}) FROM {names.relay}".encode(),
+        (0 if position is None else position.id,),
+    )
+    ((note, token, last_id),) = await cursor.fetchall()
+    return TableState(last_id, None if note is None else Position.of(note.encode()), token)
+
+
+class _Found(NamedTuple):
+    oid: int
+    sequence: str
+    """Quoted, with its schema."""
+
+
+class PostgresSession:
+    """Has the table's lock from `open` until the connection ends."""
+
+    def __init__(self, connection: Connection, names: TableNames, found: _Found, owner: str) -> None:
+        self._connection = connection
+        self._names = names
+        self._oid = found.oid if found.oid < 2**31 else found.oid - 2**32
+        self.sequence: Final = found.sequence
+        """The one of ids, quoted."""
+        self.owner: Final = owner
+        self._is_asleep = False
+        """Whether it has the lock by which writers know that they have to notify."""
+
+    @classmethod
+    async def open(cls, dsn: str, names: TableNames) -> Self:
+        """Connect, check the table, and wait for its lock.
+
+        Raises ConfigError for a replica or a table that is no outbox, MarkerError for a database that was restored from
+        a dump, and psycopg.Error.
+        """
+        connection = await connect(dsn)
+        try:
+            found = await _look_up(connection, names)
+            await _lock(connection, names, found.oid)
+            owner = await _claim(connection, names)
+            session = cls(connection, names, found, owner)
+            await connection.execute(f"LISTEN {CHANNEL}{found.oid}".encode())
+        except InsufficientPrivilege as error:
+            await connection.close()
+            raise ConfigError(
+                f"The relay's role lacks a right: {_text(error)}.",
+                hint=f"It needs SELECT and DELETE on {names.table}, all on {names.relay}, and SELECT on the sequence.",
+            ) from error
+        except BaseException:
+            await connection.close()
+            raise
+        return session
+
+    async def close(self) -> None:
+        """End the connection, and with it the locks."""
+        await self._connection.close()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the connection has not been lost, as far as is known."""
+        return not self._connection.closed
+
+    # --- looking
+
+    async def state(self, position: Position | None) -> TableState:
+        """What the table knows of a position."""
+        return await state_of(self._connection, self._names, self.sequence, position)
+
+    async def look(self) -> Look:
+        """What is drawn, and then what runs, as two statements of one request: each has a snapshot of its own.
+
+        `age` counts from the next transaction id, which nothing else says without taking one.
+        """
+        cursor = await self._connection.execute(
+            f"SELECT {_LAST_ID} FROM {self.sequence}; "
+            "SELECT pg_snapshot_xmin(now_)::text::bigint, age('3'::xid) FROM pg_current_snapshot() AS now_".encode()
+        )
+        ((last_id,),) = await cursor.fetchall()
+        cursor.nextset()
+        ((xmin, age),) = await cursor.fetchall()
+        # Modulo 2**32, as an age has 32 bits; the next one is not far above those that run.
+        return Look(last_id, xmin, xmin + (3 + age - xmin) % 2**32)
+
+    async def rows(self, after: int, end: int, limit: int) -> list[tuple[Any, ...]]:
+        """Rows in the order of ids; those that come after `BYTES_MAX` bytes are left to the next read."""
+        size = "coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0) + coalesce(octet_length(headers), 0)"
+        cursor = self._connection.cursor(binary=True)
+        await cursor.execute(
+            "SELECT id, token, topic, partition, key, value, headers, "
+            "coalesce(timestamp, (extract(epoch FROM put_at) * 1000)::bigint) "
+            f"FROM (SELECT *, sum({size}) OVER (ORDER BY id) - {size} AS size_before "
+            f"FROM (SELECT * FROM {self._names.table} WHERE id > %s AND id <= %s ORDER BY id LIMIT %s) AS some_rows"
+            ") AS sized_rows WHERE size_before <= %s ORDER BY id".encode(),
+            (after, end, limit, BYTES_MAX),
+        )
+        return await cursor.fetchall()
+
+    # --- waiting
+
+    async def fall_asleep(self) -> None:
+        """Let writers notify; look once more after this."""
+        if not self._is_asleep:
+            cursor = await self._connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (ASLEEP, self._oid))
+            ((self._is_asleep,),) = await cursor.fetchall()
+
+    async def wake_up(self) -> None:
+        """Let writers not notify any more."""
+        if self._is_asleep:
+            await self._connection.execute("SELECT pg_advisory_unlock(%s, %s)", (ASLEEP, self._oid))
+            self._is_asleep = False
+
+    async def notified(self, timeout_s: float) -> None:
+        """Return when a writer has notified, or after that time."""
+        async for _ in self._connection.notifies(timeout=timeout_s, stop_after=1):
+            pass
+
+
+async def _look_up(connection: Connection, names: TableNames) -> _Found:
+    cursor = await connection.execute(
+        "SELECT pg_is_in_recovery(), current_setting('server_version_num')::int, to_regclass(%s)::oid::int8, "
+        "to_regclass(%s)::oid::int8",
+        (names.table, names.relay),
+    )
+    ((is_replica, version, oid, relay_oid),) = await cursor.fetchall()
+    if is_replica:
+        raise ConfigError(
+            "The database is a replica, and a relay deletes rows.",
+            hint="Give the primary's address; with several hosts, target_session_attrs=read-write finds it.",
+        )
+    if version < _VERSION_MIN:
+        raise ConfigError(f"This is Postgres {version // 10_000}, and an outbox needs 13 or later.")
+    if oid is None or relay_oid is None:
+        raise ConfigError(
+            f"The database {connection.info.dbname!r} has no outbox {names.text!r}.",
+            hint='Create it by the statements of Outbox.ddl("postgres"), and see that search_path has its schema.',
+        )
+    cursor = await connection.execute(
+        "SELECT seqrelid::regclass::text, seqcache, seqincrement, seqcycle, "
+        "(SELECT attnum FROM pg_attribute WHERE attrelid = %s::oid AND attname = 'xid' AND atthasdef) "
+        "< (SELECT attnum FROM pg_attribute WHERE attrelid = %s::oid AND attname = 'id') "
+        "FROM pg_sequence JOIN pg_depend ON objid = seqrelid AND deptype IN ('a', 'i') "
+        "JOIN pg_attribute ON attrelid = refobjid AND attnum = refobjsubid "
+        "WHERE refobjid = %s::oid AND attname = 'id'",
+        (oid, oid, oid),
+    )
+    found = await cursor.fetchall()
+    if not found or found[0][1:] != (1, 1, False, True):
+        raise ConfigError(
+            f"The table {names.text} would lose rows: its ids are not drawn one by one, each after its transaction's.",
+            hint='Create it by the statements of Outbox.ddl("postgres"): xid is before id, and id has CACHE 1.',
+        )
+    return _Found(oid, found[0][0])
+
+
+async def _lock(connection: Connection, names: TableNames, oid: int) -> None:
+    is_first = True
+    while True:
+        cursor = await connection.execute("SELECT pg_try_advisory_lock(%s, %s::oid::int4)", (_RELAY, oid))
+        if (await cursor.fetchall())[0][0]:
+            return
+        if is_first:
+            _logger.info("Another relay has the outbox %s; this one waits for its end.", names.text)
+            is_first = False
+        await asyncio.sleep(_AGAIN_S)
+
+
+async def _claim(connection: Connection, names: TableNames) -> str:
+    """Give the table an owner if it has none; raises MarkerError if that was given in another server."""
+    await connection.execute(
+        f"INSERT INTO {names.relay} (owner, system) SELECT %s, system_identifier FROM pg_control_system() "
+        "ON CONFLICT DO NOTHING".encode(),
+        (uuid4().hex[:16],),
+    )
+    cursor = await connection.execute(
+        f"SELECT owner, system, (SELECT system_identifier FROM pg_control_system()) FROM {names.relay}".encode()
+    )
+    ((owner, known, system),) = await cursor.fetchall()
+    if known != system:
+        raise MarkerError(
+            f"The outbox {names.text} was created in another server (system identifier {known}, here {system}): this "
+            "is a copy, and two relays would send its rows.",
+            hint=f"If the other server will never be used again: UPDATE {names.relay} SET system = {system}",
+        )
+    return str(owner)

@@ -1,0 +1,184 @@
+"""An outbox in servers of Postgres that restart, crash, and are replaced by their replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from aioprod.errors import ConfigError, MarkerError
+from aioprod.net.protocol.backoff import Backoff
+from aioprod.outbox import DatabaseError, Outbox, PostgresTable, postgres_session
+from aioprod.relay import loop as relay_module
+from aioprod.testing import FakeCluster
+from tests.outbox.relaying import new_relay, relay_all, sent, until_empty
+from tests.outbox.server import PostgresServer, server_folders
+from tests.support.tasks import running_task
+
+OUTBOX = Outbox()
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_module, "_BACKOFF", Backoff(0.01, 0.05))
+    monkeypatch.setattr(relay_module, "_FENCED_PAUSE_S", 0.001)
+    monkeypatch.setattr(postgres_session, "_AGAIN_S", 0.01)
+
+
+@pytest.fixture
+async def brokers() -> AsyncIterator[FakeCluster]:
+    async with FakeCluster(1) as cluster:
+        cluster.create_topic("orders", 1)
+        yield cluster
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
+    """A primary with an outbox, and its replica; both run."""
+    with server_folders(2) as (folder, other):
+        primary = PostgresServer(folder)
+        primary.create()
+        primary.start()
+        with psycopg.connect(primary.dsn) as connection:
+            connection.execute(OUTBOX.ddl("postgres").encode())
+        replica = primary.copy(other)
+        try:
+            replica.start()
+            yield primary, replica
+        finally:
+            replica.stop(crashes=True)
+            primary.stop(crashes=True)
+
+
+def put(dsn: str, *values: bytes) -> None:
+    with psycopg.connect(dsn) as connection:
+        for value in values:
+            OUTBOX.put(connection, "orders", value, key=b"k")
+
+
+def until_replicated(primary: PostgresServer, replica: PostgresServer) -> None:
+    with (
+        psycopg.connect(primary.dsn, autocommit=True) as source,
+        psycopg.connect(replica.dsn, autocommit=True) as target,
+    ):
+        ((end,),) = source.execute("SELECT pg_current_wal_lsn()::text").fetchall()
+        while not _one(target, "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", end):
+            time.sleep(0.01)
+
+
+def promote(replica: PostgresServer) -> None:
+    with psycopg.connect(replica.dsn, autocommit=True) as connection:
+        assert _one(connection, "SELECT pg_promote()")
+
+
+def _one(connection: psycopg.Connection[Any], sql: str, *arguments: Any) -> Any:
+    ((found,),) = connection.execute(sql.encode(), arguments).fetchall()
+    return found
+
+
+def of_both(primary: PostgresServer, replica: PostgresServer) -> str:
+    """The DSN of the one that is the primary now."""
+    hosts = f"{primary.folder},{replica.folder}"
+    return f"postgresql://orders@/postgres?host={hosts}&target_session_attrs=read-write"
+
+
+async def test_restarts_and_crashes(brokers: FakeCluster, servers: tuple[PostgresServer, PostgresServer]) -> None:
+    primary, _ = servers
+    async with PostgresTable(primary.dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
+        for number in range(4):
+            await asyncio.to_thread(put, primary.dsn, b"%d" % number)
+            await asyncio.to_thread(primary.stop, crashes=number % 2 == 0)
+            await asyncio.to_thread(primary.start)
+        while len(sent(brokers)) < 4:
+            assert not task.done()
+            await asyncio.sleep(0.01)
+    assert sent(brokers) == [b"0", b"1", b"2", b"3"]
+
+
+async def test_a_replica_takes_over(brokers: FakeCluster, servers: tuple[PostgresServer, PostgresServer]) -> None:
+    primary, replica = servers
+    async with (
+        PostgresTable(of_both(primary, replica), OUTBOX) as source,
+        running_task(new_relay(brokers, source).run()) as task,
+    ):
+        await asyncio.to_thread(put, primary.dsn, b"0", b"1")
+        await until_empty(source.lag, task)
+        await asyncio.to_thread(until_replicated, primary, replica)
+        await asyncio.to_thread(primary.stop, crashes=True)
+        await asyncio.to_thread(promote, replica)
+        await asyncio.to_thread(put, replica.dsn, b"2")
+        while len(sent(brokers)) < 3:
+            assert not task.done()
+            await asyncio.sleep(0.01)
+    assert sent(brokers) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("later", [0, 1, 5])
+async def test_a_replica_that_lacks_rows_takes_over(
+    brokers: FakeCluster, servers: tuple[PostgresServer, PostgresServer], later: int
+) -> None:
+    primary, replica = servers
+    await asyncio.to_thread(put, primary.dsn, b"0")
+    await asyncio.to_thread(until_replicated, primary, replica)
+    await asyncio.to_thread(replica.stop)
+    await asyncio.to_thread(put, primary.dsn, b"1", b"2")
+    async with PostgresTable(primary.dsn, OUTBOX) as source:
+        await relay_all(brokers, source)
+    await asyncio.to_thread(primary.stop, crashes=True)
+    await asyncio.to_thread(replica.start)
+    await asyncio.to_thread(promote, replica)
+    if later:
+        await asyncio.to_thread(put, replica.dsn, *[b"later"] * later)
+    async with PostgresTable(replica.dsn, OUTBOX) as source:
+        with pytest.raises(MarkerError):
+            await new_relay(brokers, source).run()
+    assert sent(brokers) == [b"0", b"1", b"2"]
+
+
+async def test_a_replica_is_no_source(servers: tuple[PostgresServer, PostgresServer]) -> None:
+    with pytest.raises(ConfigError, match="is a replica"):
+        async with PostgresTable(servers[1].dsn, OUTBOX):
+            pass
+
+
+async def test_a_replica_that_is_reached_for_a_while_ends_no_relay(
+    brokers: FakeCluster, servers: tuple[PostgresServer, PostgresServer]
+) -> None:
+    """As where a name leads to the next primary before it is that."""
+    primary, replica = servers
+    await asyncio.to_thread(put, primary.dsn, b"0")
+    async with PostgresTable(primary.dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
+        await until_empty(source.lag, task)
+        await asyncio.to_thread(until_replicated, primary, replica)
+        source._dsn = replica.dsn
+        await asyncio.to_thread(primary.stop, crashes=True)
+        with pytest.raises(DatabaseError, match="is a replica"):
+            await source.acquire()
+        await asyncio.to_thread(promote, replica)
+        await asyncio.to_thread(put, replica.dsn, b"1")
+        while len(sent(brokers)) < 2:
+            assert not task.done()
+            await asyncio.sleep(0.01)
+    assert sent(brokers) == [b"0", b"1"]
+
+
+async def test_a_prepared_transaction_is_named(
+    brokers: FakeCluster, servers: tuple[PostgresServer, PostgresServer]
+) -> None:
+    primary, _ = servers
+    with psycopg.connect(primary.dsn) as connection:
+        connection.execute("SELECT pg_current_xact_id()")
+        connection.execute("PREPARE TRANSACTION 'of a broken coordinator'")
+    await asyncio.to_thread(put, primary.dsn, b"0")
+    async with PostgresTable(primary.dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
+        while (held_by := (await source.lag()).held_by) is None:
+            await asyncio.sleep(0.002)
+        assert "prepared as 'of a broken coordinator'" in held_by
+        with psycopg.connect(primary.dsn, autocommit=True) as connection:
+            connection.execute("ROLLBACK PREPARED 'of a broken coordinator'")
+        await until_empty(source.lag, task)
+    assert sent(brokers) == [b"0"]
