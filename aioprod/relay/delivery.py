@@ -13,7 +13,7 @@ from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, AuthorizationError, InvalidTopicError, MarkerError, RequestTimedOutError
 from aioprod.producer import Producer
 from aioprod.relay.columns import Rows
-from aioprod.relay.marker import Marker
+from aioprod.relay.marker import Claim, Marker
 from aioprod.relay.markers import Markers
 from aioprod.relay.outcomes import Outcomes
 from aioprod.relay.runs import Run
@@ -59,7 +59,7 @@ class ExactlyOnce:
     """Writes each run in a transaction, with the marker."""
 
     def __init__(
-        self, producer: Producer, markers: Markers, marker_topic: str | None, claim: str, outcomes: Outcomes
+        self, producer: Producer, markers: Markers, marker_topic: str | None, claim: Claim, outcomes: Outcomes
     ) -> None:
         self._producer = producer
         self._markers = markers
@@ -68,7 +68,8 @@ class ExactlyOnce:
         """Those that the marker's topic has had: with the second one its marker is gone."""
         self._place = None if marker_topic is None else TopicPartition(marker_topic, 0)
         """The partition whose offset is the marker; None until the first record says it."""
-        self._marker = Marker(0, markers.owner, None, claim)
+        self._claim = claim
+        self._marker = Marker(0, markers.owner, None, claim.name)
         producer.add_metadata_listener(self._note_topic)
 
     async def begin(self) -> bytes | None:
@@ -79,8 +80,10 @@ class ExactlyOnce:
         found = await self._markers.find(self._place)
         if found is not None:
             self._place, marker = found
-            self._marker = marker._replace(claim=self._marker.claim)
+            self._claim.before = marker.claim
+            self._marker = marker._replace(claim=self._claim.name)
             await self.renew()
+            self._claim.before = ""
         return self._marker.position
 
     def prepare(self, rows: Rows) -> Sending:

@@ -19,6 +19,7 @@ from aioprod.relay.columns import Row
 from aioprod.relay.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from aioprod.relay.failures import ReplacedError, ends, is_fenced, is_poison
 from aioprod.relay.health import Lag, RelayHealth
+from aioprod.relay.marker import Claim
 from aioprod.relay.markers import Markers
 from aioprod.relay.meters import RelayMetrics
 from aioprod.relay.outcomes import UNWATCHED, Outcomes
@@ -79,8 +80,7 @@ class RelayLoop:
         self._surroundings = surroundings or Surroundings()
         self.producer = new_producer()
         """The present one, or the one that has failed last; the first only checks the options."""
-        self._claim = uuid4().hex[:16]
-        """The name by which markers show that this relay wrote them."""
+        self._claim = Claim(uuid4().hex[:16])
         self._may_be_replaced = False
         """Whether brokers have said that another producer has the transactional id."""
         self.position: bytes | None = None
@@ -242,7 +242,7 @@ class RelayLoop:
 
         Brokers answer the same after a transaction that took too long. The marker shows which relay wrote it.
         """
-        if last not in ("", self._claim):
+        if not self._claim.is_of(last):
             raise ReplacedError(
                 f"Another relay with the transactional.id {self._settings.transactional_id!r} has taken over, and this "
                 "one stops.",

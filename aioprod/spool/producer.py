@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from aioprod._loops import let_go
 from aioprod._short_reprs import client_repr
 from aioprod._words import counted
 from aioprod.config import ProducerConfig
@@ -256,14 +257,18 @@ class SpooledProducer:
             future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
             given = Given(future, records, engine.watched)
             await engine.store.add_in_turn(data, records, given, self._max_block_s, is_urgent=False)
-            engine.guard.check()
             futures.append(future)
+            engine.guard.check()
 
-        await call.keep(keep)
-        engine.store.write_now()
         last = None
-        for future in futures:
-            last = await future
+        try:
+            await call.keep(keep)
+            engine.store.write_now()
+            for future in futures:
+                last = await future
+        except BaseException:
+            let_go(futures)
+            raise
         return KeptMany(call.count, last, tuple(call.failures))
 
     # --- waiting

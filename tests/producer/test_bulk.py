@@ -51,6 +51,15 @@ async def test_it_is_done_when_the_call_has_ended_and_all_have_their_outcome() -
     assert bulk.result().offsets == {TopicPartition("t", 0): (range(5, 7),)}
 
 
+async def test_the_places_of_records_are_theirs_where_some_are_not_known() -> None:
+    bulk = new_bulk()
+    runs = [take(bulk, partition) for partition in (0, 1, 0, 0)]
+    for run, offset in ((runs[3], 9), (runs[1], 5), (runs[0], -1), (runs[2], 7)):
+        bulk.complete(TopicPartition("t", int(run is runs[1])), run, offset, -1, None, 0)
+    bulk.close()
+    assert bulk.result().places([0, 1, 2, 3]) == [(0, -1, -1), (1, 5, -1), (0, 7, -1), (0, 9, -1)]
+
+
 async def test_an_empty_call_is_done_when_it_is_closed() -> None:
     bulk = new_bulk()
     bulk.close()

@@ -30,6 +30,8 @@ __all__ = ["FailingFiles", "run_spool_seed"]
 
 _LIFE_MAX_S = 2.0
 """Simulated seconds of a process that is killed."""
+_CRASH_S = 0.1
+"""So long a process that is to die at a call may make none."""
 _UNREADABLE_S = 0.01
 """The pause after a read that has failed."""
 
@@ -115,7 +117,7 @@ class SpoolRun:
         storage = storage_of(files, slow_s=plan.slow_s, on_crash=lambda: self._die(process, files))
         self._processes[what] = process, files
         life_s = _LIFE_MAX_S if ends == "close" and what == "write" else random.random() * random.choice([0.01, 0.2, 2])
-        killing = self.loop.call_later(life_s, self._die, process, files)
+        killing = self.loop.call_later(life_s, self._die_soon, process, files)
         self.loop.trace(what, "starts:", ends, crash_at or "")
         try:
             await process.run(work(storage))
@@ -134,8 +136,18 @@ class SpoolRun:
         cause = error if isinstance(error, OSError) else error.__cause__
         return isinstance(cause, OSError) and cause.errno == errno.ENOSPC
 
+    def _die_soon(self, process: Process, files: SimulatedFiles) -> None:
+        """A process dies now, or at one of its next calls."""
+        if self.random.random() < 0.5:
+            self._die(process, files)
+        else:
+            files.crash_at = files.steps + self.random.randint(1, 4)
+            self.loop.call_later(_CRASH_S, self._die, process, files)
+
     def _die(self, process: Process, files: SimulatedFiles) -> None:
         """A process is killed, or all are, as the power fails."""
+        if process.is_dead:
+            return
         if self.random.random() < self.plan.power_cuts:
             self.result.injected["power cut"] += 1
             self.loop.trace("power cut")
@@ -160,7 +172,7 @@ class SpoolRun:
         await asyncio.gather(*(self._append(store) for _ in range(self.plan.writers)))
         if reading is not None:
             if self.random.random() < 0.5:
-                await asyncio.sleep(self.random.random() * 0.1)
+                await asyncio.sleep(self.random.random() * self.random.choice([0.1, 1.0]))
             reading.cancel()
             await asyncio.wait([reading])
             if not reading.cancelled():
@@ -194,7 +206,8 @@ class SpoolRun:
 
     def _value(self) -> bytes:
         self._count += 1
-        return b"%d:" % self._count + bytes(self.random.randint(0, self.plan.size_max))
+        # No zeros, which holes in files have.
+        return b"%d:" % self._count + b"%d" % self._count * (self.random.randint(0, self.plan.size_max) // 3)
 
     def _note(self, call: Call, answer: asyncio.Future[Position]) -> None:
         """A call was answered."""

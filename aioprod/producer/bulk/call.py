@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from array import array
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.batching.batch import Run
@@ -20,6 +21,10 @@ __all__ = ["Bulk", "BulkResult", "chunks", "per_record", "same_headers"]
 
 T = TypeVar("T")
 
+_Stored: TypeAlias = tuple[int, int, int, int]
+"""Records with offsets in a row: the first offset, the last + 1, the broker's time or -1, and how many records of the
+call that went to the partition are before them."""
+
 
 class BulkResult(SendResult):
     """The result of a bulk call, which can say where single records are."""
@@ -31,7 +36,7 @@ class BulkResult(SendResult):
         offsets: dict[TopicPartition, tuple[range, ...]],
         failures: tuple[tuple[int, AioprodError], ...],
         partitions: array[int],
-        stored: dict[TopicPartition, list[tuple[int, int, int]]],
+        stored: dict[TopicPartition, list[_Stored]],
     ) -> None:
         super().__init__(len(partitions), offsets, failures)
         self._partitions = partitions
@@ -45,13 +50,13 @@ class BulkResult(SendResult):
         found = []
         counts: dict[int, int] = {}
         at = 0
-        stored = {place.partition: sorted(ranges) for place, ranges in self._stored.items()}
+        stored = {place.partition: sorted(runs, key=_number_of) for place, runs in self._stored.items()}
         for index in indexes:
             for partition in self._partitions[at : index + 1]:
                 counts[partition] = counts.get(partition, -1) + 1
             at = index + 1
             partition = self._partitions[index]
-            found.append((partition, *_nth(stored.get(partition, ()), counts[partition])))
+            found.append((partition, *_of_number(stored.get(partition, ()), counts[partition])))
         return found
 
 
@@ -74,8 +79,8 @@ class Bulk:
         self._complete = False
         self._last_runs: dict[TopicPartition, Run] = {}
         """The last run of each partition."""
-        self._stored: dict[TopicPartition, list[tuple[int, int, int]]] = {}
-        """The offsets of the stored records of each partition: first, last + 1, and the broker's time or -1."""
+        self._stored: dict[TopicPartition, list[_Stored]] = {}
+        """The stored records of each partition."""
         self._failed: list[tuple[TopicPartition, Run, Failure, int]] = []
 
     @property
@@ -129,7 +134,7 @@ class Bulk:
         if failure is not None:
             self._failed.append((place, run, failure, first))
         elif offset >= 0:
-            self._stored.setdefault(place, []).append((offset, offset + run.count, append_time))
+            self._stored.setdefault(place, []).append((offset, offset + run.count, append_time, run.first))
         self._pending -= run.count
         self._wake()
 
@@ -180,20 +185,25 @@ def _reason(error: AioprodError) -> tuple[object, ...]:
     return type(error), type(error.__cause__), error.hint
 
 
-def _nth(stored: Sequence[tuple[int, int, int]], number: int) -> tuple[int, int]:
-    """Offset and time of the record with this number, from 0 on, among those that are stored."""
-    for first, end, append_time in stored:
-        if number < end - first:
-            return first + number, append_time
-        number -= end - first
+def _of_number(stored: Sequence[_Stored], number: int) -> tuple[int, int]:
+    """Offset and time of the record with this number, from 0 on, among those of the call in its partition."""
+    at = bisect_right(stored, number, key=_number_of)
+    if at:
+        offset, end, append_time, first = stored[at - 1]
+        if number < first + end - offset:
+            return offset + number - first, append_time
     return -1, -1
 
 
-def _joined(stored: list[tuple[int, int, int]]) -> Iterator[range]:
+def _number_of(stored: _Stored) -> int:
+    return stored[3]
+
+
+def _joined(stored: list[_Stored]) -> Iterator[range]:
     """Ranges of offsets, those that touch put together."""
     stored.sort()
-    start, stop, _ = stored[0]
-    for begin, end, _ in stored[1:]:
+    start, stop = stored[0][:2]
+    for begin, end, _, _ in stored[1:]:
         if begin == stop:
             stop = end
         else:
