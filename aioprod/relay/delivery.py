@@ -66,6 +66,7 @@ class ExactlyOnce:
         self._outcomes = outcomes
         self._topic_ids: set[UUID | None] = set()
         """Those that the marker's topic has had: with the second one its marker is gone."""
+        self._is_place_given = marker_topic is not None
         self._place = None if marker_topic is None else TopicPartition(marker_topic, 0)
         """The partition whose offset is the marker; None until the first record says it."""
         self._marker = Marker(0, markers.owner, None, claim)
@@ -130,12 +131,12 @@ class ExactlyOnce:
         try:
             await self._producer.partitions_for(place.topic)
         except (InvalidTopicError, AuthorizationError) as error:
-            if self._marker.number == 0:
-                raise
+            if self._marker.number == 0 and not self._is_place_given:
+                raise  # It is the topic of the first record, too.
             raise MarkerError(
-                f"The topic {place.topic!r}, which has the marker of {self._markers.owner!r}, can't be used: "
+                f"The topic {place.topic!r}, which is to have the marker of {self._markers.owner!r}, can't be used: "
                 f"{error.message}",
-                hint="Look whether it was deleted, or which right is missing.",
+                hint="Look whether it is there, or which right is missing.",
             ) from error
 
     def _check_topic(self, topic: str) -> None:

@@ -56,7 +56,7 @@ def is_fenced(error: BaseException) -> bool:
 
 def is_poison(error: BaseException | None) -> bool:
     """Whether it is a record that brokers will not take: too large, invalid, of a topic that is gone or forbidden."""
-    if error is None:
+    if error is None or isinstance(error, MarkerError):  # Its cause may be what is wrong with the marker's topic.
         return False
     if isinstance(error, AuthorizationError):
         return error.resource_type == "topic"

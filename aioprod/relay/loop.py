@@ -91,7 +91,7 @@ class RelayLoop:
         self._unsent: list[Run] = []
         """The runs that were read and are not in Kafka yet: two at most."""
         self._failed: Run | None = None
-        """The run whose delivery has failed last."""
+        """The run on its way, or whose delivery has failed last; None when all its records were acknowledged."""
         self._sent: tuple[Run, Mapping[int, RecordMetadata]] | None = None
         """A run whose records were acknowledged, and where they are; their commit may have failed."""
         self.metrics = RelayMetrics(self.lag)
@@ -189,16 +189,15 @@ class RelayLoop:
         self._failed = run
 
         def sent(places: Mapping[int, RecordMetadata]) -> None:
-            self._sent = (run, places)
+            self._sent, self._failed = (run, places), None  # What fails now is not the fault of its records.
 
         await delivery.deliver(run, sent)
         self.metrics.delivered(len(run.rows), self._surroundings.clock() - start)
-        self._failed = None
         self.position = run.position
         self._unsent.remove(run)
         self._failures, self._error = 0, None
-        await self._source.delivered(run.position)
         self._report_sent()
+        await self._source.delivered(run.position)
 
     def _report_sent(self) -> None:
         """Report where records are, if their run was committed: the marker says so also when no answer has come."""

@@ -118,7 +118,11 @@ async def _send_each(producer: Producer, records: Sequence[ProducerRecord]) -> l
             else:
                 break
     await producer.flush()
-    return [await future for future in futures]
+    outcomes = await asyncio.gather(*futures, return_exceptions=True)
+    places = [outcome for outcome in outcomes if isinstance(outcome, RecordMetadata)]
+    if len(places) < len(outcomes):
+        raise next(outcome for outcome in outcomes if isinstance(outcome, BaseException))
+    return places
 
 
 async def _send_in_turn(producer: Producer, in_turn: Sequence[Part]) -> SendResult | None:

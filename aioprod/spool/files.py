@@ -140,7 +140,10 @@ class FolderFiles:
 
     def sync(self, name: str) -> None:
         """Return when all that was written to a file is on the disk."""
-        _sync_data(self._descriptor_of(name, 0))
+        descriptor = self._descriptor_of(name, 0)
+        _sync_data(descriptor)
+        if os.fstat(descriptor).st_nlink == 0:  # The next start would not find what is in it.
+            raise FileNotFoundError(errno.ENOENT, "the file was removed", name)
 
     def rename(self, name: str, to: str) -> None:
         """Give a file another name, in place of the file that has it."""
