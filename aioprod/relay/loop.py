@@ -92,8 +92,8 @@ class RelayLoop:
         """The runs that were read and are not in Kafka yet: two at most."""
         self._failed: Run | None = None
         """The run on its way, or whose delivery has failed last; None when all its records were acknowledged."""
-        self._sent: tuple[Run, Mapping[int, RecordMetadata]] | None = None
-        """A run whose records were acknowledged, and where they are; their commit may have failed."""
+        self._sent: tuple[Run, Mapping[int, RecordMetadata], float] | None = None
+        """A run whose records were acknowledged, where they are, and its first send; its commit may have failed."""
         self.metrics = RelayMetrics(self.lag)
         self._runs = RunReader(source, self._surroundings.clock)
 
@@ -189,10 +189,9 @@ class RelayLoop:
         self._failed = run
 
         def sent(places: Mapping[int, RecordMetadata]) -> None:
-            self._sent, self._failed = (run, places), None  # What fails now is not the fault of its records.
+            self._sent, self._failed = (run, places, start), None  # What fails now is not the fault of its records.
 
         await delivery.deliver(run, sent)
-        self.metrics.delivered(len(run.rows), self._surroundings.clock() - start)
         self.position = run.position
         self._unsent.remove(run)
         self._failures, self._error = 0, None
@@ -202,9 +201,10 @@ class RelayLoop:
     def _report_sent(self) -> None:
         """Report where records are, if their run was committed: the marker says so also when no answer has come."""
         if self._sent is not None:
-            run, places = self._sent
+            run, places, start = self._sent
             self._sent = None
             if run.position == self.position:
+                self.metrics.delivered(len(run.rows), self._surroundings.clock() - start)
                 self._outcomes.delivered(run.rows, places)
 
     # --- failures
