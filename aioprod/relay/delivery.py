@@ -12,6 +12,7 @@ from uuid import UUID
 from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, AuthorizationError, InvalidTopicError, MarkerError, RequestTimedOutError
 from aioprod.producer import Producer
+from aioprod.relay.claim import Claim
 from aioprod.relay.columns import Rows
 from aioprod.relay.marker import Marker
 from aioprod.relay.markers import Markers
@@ -59,7 +60,7 @@ class ExactlyOnce:
     """Writes each run in a transaction, with the marker."""
 
     def __init__(
-        self, producer: Producer, markers: Markers, marker_topic: str | None, claim: str, outcomes: Outcomes
+        self, producer: Producer, markers: Markers, marker_topic: str | None, claim: Claim, outcomes: Outcomes
     ) -> None:
         self._producer = producer
         self._markers = markers
@@ -69,7 +70,8 @@ class ExactlyOnce:
         self._is_place_given = marker_topic is not None
         self._place = None if marker_topic is None else TopicPartition(marker_topic, 0)
         """The partition whose offset is the marker; None until the first record says it."""
-        self._marker = Marker(0, markers.owner, None, claim)
+        self._claim = claim
+        self._marker = Marker(0, markers.owner, None, claim.name)
         producer.add_metadata_listener(self._note_topic)
 
     async def begin(self) -> bytes | None:
@@ -80,7 +82,8 @@ class ExactlyOnce:
         found = await self._markers.find(self._place)
         if found is not None:
             self._place, marker = found
-            self._marker = marker._replace(claim=self._marker.claim)
+            self._claim.begins_after(marker.claim)
+            self._marker = marker._replace(claim=self._claim.name)
             await self.renew()
         return self._marker.position
 
@@ -119,6 +122,7 @@ class ExactlyOnce:
             await self._abort()
             raise
         self._marker = marker
+        self._claim.was_written()
 
     async def _abort(self) -> None:
         """Abort what is open if that is quick: else the next relay does, or its time-out."""

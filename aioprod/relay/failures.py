@@ -18,12 +18,9 @@ from aioprod.errors import (
     UnsupportedVersionError,
     UsageError,
 )
+from aioprod.relay.claim import ReplacedError
 
-__all__ = ["ReplacedError", "ends", "is_fenced", "is_poison"]
-
-
-class ReplacedError(ProducerFencedError):
-    """Another relay has taken over, and must not be fenced."""
+__all__ = ["ends", "is_fenced", "is_poison"]
 
 
 _ENDING: Final = (

@@ -75,7 +75,6 @@ class SpoolEngine:
         self.relay: RelayLoop | None = None
         self._relaying: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
-        self._delivered_before = 0
         self._progress = asyncio.Event()
         """Set when records were delivered, or will not be."""
 
@@ -99,7 +98,6 @@ class SpoolEngine:
             raise
         self.store = store
         self.intake = Intake(self.config, self.preparation, seed_of(store.spool_id))
-        self._delivered_before = store.delivered_number
         self.guard.belong_to(asyncio.get_running_loop())
         self.guard.enter(State.RUNNING)
         if self.watched is not None:
@@ -193,7 +191,7 @@ class SpoolEngine:
         if self._relaying is not None:
             await self._end_relay(self._relaying, timeout)
         kept = self.kept_records()
-        delivered = self.store.delivered_number - self._delivered_before
+        delivered = 0 if self.relay is None else self.relay.metrics.records.value
         await self.store.close()
         self.guard.enter(State.CLOSED)
         if self.watched is not None:

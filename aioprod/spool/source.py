@@ -76,11 +76,12 @@ class SpoolSource:
             after = self._delivered
         begin = after
         while rows := await self._store.read(after, limit):
-            aside = self._aside.positions
-            kept = [row for row in rows if row[1] not in aside] if aside else rows
+            if not self._aside.between(rows.numbers[0] - 1, rows.numbers[-1]):
+                return rows
+            kept = [row for row in rows if row[1] not in self._aside.positions]
             if kept:
                 return kept
-            after = rows[-1][1]
+            after = rows.position(-1)
         self._read_to = begin, self._store.passed
         self._on_progress()
         return rows

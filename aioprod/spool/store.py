@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -17,6 +17,7 @@ from aioprod.errors import (
     RecordTooLargeError,
     SpoolError,
 )
+from aioprod.relay.columns import ColumnRows
 from aioprod.spool.files import READER, WRITER, lock, says_full
 from aioprod.spool.gathering import NO_ROOM, NOW, Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, SUFFIX, Group, file_name
@@ -25,7 +26,6 @@ from aioprod.spool.reading import Position, SpoolReader
 from aioprod.spool.segments import Segments
 from aioprod.spool.storage import Storage, unusable
 from aioprod.spool.writing import GroupCommit, GroupWriter, Written
-from aioprod.types import ProducerRecord
 from aioprod.wire.buffer import Buffer
 
 __all__ = ["Limits", "Store"]
@@ -324,7 +324,7 @@ class Store:
 
     # --- reading: a relay's source
 
-    async def read(self, after: bytes | None, limit: int) -> Sequence[tuple[ProducerRecord, bytes]]:
+    async def read(self, after: bytes | None, limit: int) -> ColumnRows:
         """The records behind this position. Raises MarkerError, SpoolError, OSError."""
         reader = self._reader
         assert reader is not None

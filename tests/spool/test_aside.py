@@ -6,8 +6,14 @@ from pathlib import Path
 
 from aioprod import ProducerRecord
 from aioprod.errors import InvalidRecordError
+from aioprod.relay.columns import ColumnRows
 from aioprod.spool.aside import ASIDE, Aside
 from aioprod.spool.files import FolderFiles
+from aioprod.spool.source import SpoolSource
+from aioprod.spool.spool import limits_of
+from aioprod.spool.storage import Storage
+from aioprod.spool.store import Store
+from tests.support.spool_folders import fill
 
 RECORD = ProducerRecord("t", b"v", timestamp=1)
 ERROR = InvalidRecordError("It is too large.")
@@ -43,3 +49,17 @@ def test_a_file_that_a_person_has_removed_begins_again(tmp_path: Path) -> None:
     (tmp_path / ASIDE).unlink()
     aside.add(RECORD, b"2.a", ERROR)
     assert loaded(tmp_path).positions == {b"2.a"}
+
+
+async def test_records_behind_one_that_was_set_aside_stay_columns(tmp_path: Path) -> None:
+    """An object for each of them would take more time than to send it."""
+    await fill(tmp_path, [b"0"], [b"1", b"2"])
+    store = await Store.open(await Storage.of_folder(tmp_path), limits_of(1 << 20, None, 1 << 20))
+    source = await SpoolSource.of(store, lambda: None, follows_note=False)
+    (first,) = await source.read(None, 1)
+    await source.set_aside(first, ERROR)
+    assert [record.value for record, _ in await source.read(None, 10)] == [b"1", b"2"]
+    rows = await source.read(first[1], 10)
+    assert isinstance(rows, ColumnRows)
+    assert rows.values == [b"1", b"2"]
+    await store.close()
