@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aioprod.errors import UsageError
 
-__all__ = ["call_in_loop", "running_loop"]
+__all__ = ["call_in_loop", "let_go", "running_loop"]
 
 T = TypeVar("T")
 
@@ -23,6 +23,13 @@ def running_loop() -> asyncio.AbstractEventLoop:
             "No event loop of asyncio runs here.",
             hint="Call it within asyncio.run(...). Under trio, and under anyio with trio, aioprod does not work.",
         ) from error
+
+
+def let_go(futures: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel futures that no caller waits for any more; asyncio does not report their errors as never retrieved."""
+    for future in futures:
+        if not future.cancel() and not future.cancelled():
+            future.exception()
 
 
 def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> Future[T]:

@@ -188,7 +188,8 @@ class RelayLoop:
         self._failed = run
 
         def sent(places: Mapping[int, RecordMetadata]) -> None:
-            self._sent, self._failed = (run, places, start), None  # What fails now is not the fault of its records.
+            self._sent = (run, places, start)
+            self._failed = None  # What fails from now on is not the fault of its records.
 
         await delivery.deliver(run, sent)
         self.position = run.position

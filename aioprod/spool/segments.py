@@ -94,10 +94,16 @@ class Segments:
         at = bisect_right(heads, segment.base, key=lambda head: head.base)
         return heads[at] if at < len(heads) else None
 
-    def trim(self, number: int) -> None:
-        """Remove the segments that have only records up to this number, but for the last one."""
+    def trim(self, number: int, last: str | None) -> None:
+        """Remove the segments that have only records up to this number, but for the last one.
+
+        `last` is the file of the last one whose name is on the disk: one behind it may not be there after a power cut.
+        None where another process writes, which is not known here.
+        """
         with self._changing:
             while len(self.heads) > 1 and self.heads[1].base <= number + 1:
+                if last is not None and file_name(self.heads[1].base) > last:
+                    break
                 self._files.remove(file_name(self.heads[0].base))
                 self.heads = self.heads[1:]
 

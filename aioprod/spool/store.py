@@ -366,7 +366,7 @@ class Store:
         except OSError as error:
             if not says_full(error):  # Else there is room for it when the segments are gone.
                 raise
-        self._segments.trim(self.delivered_number)
+        self._segments.trim(self.delivered_number, None if self._writer is None else self._writer.tail.name)
 
     def _forget_before(self, base: int) -> None:
         """The segments before this one are gone."""

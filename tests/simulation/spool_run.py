@@ -115,7 +115,7 @@ class SpoolRun:
         storage = storage_of(files, slow_s=plan.slow_s, on_crash=lambda: self._die(process, files))
         self._processes[what] = process, files
         life_s = _LIFE_MAX_S if ends == "close" and what == "write" else random.random() * random.choice([0.01, 0.2, 2])
-        killing = self.loop.call_later(life_s, self._die, process, files)
+        killing = self.loop.call_later(life_s, self._die_soon, process, files)
         self.loop.trace(what, "starts:", ends, crash_at or "")
         try:
             await process.run(work(storage))
@@ -133,6 +133,13 @@ class SpoolRun:
         """Whether a full disk is the reason."""
         cause = error if isinstance(error, OSError) else error.__cause__
         return isinstance(cause, OSError) and cause.errno == errno.ENOSPC
+
+    def _die_soon(self, process: Process, files: SimulatedFiles) -> None:
+        """A process dies now, or at one of its next calls."""
+        if self.random.random() < 0.5:
+            self._die(process, files)
+        else:
+            files.crash_at = files.steps + self.random.randint(1, 4)
 
     def _die(self, process: Process, files: SimulatedFiles) -> None:
         """A process is killed, or all are, as the power fails."""
@@ -160,7 +167,7 @@ class SpoolRun:
         await asyncio.gather(*(self._append(store) for _ in range(self.plan.writers)))
         if reading is not None:
             if self.random.random() < 0.5:
-                await asyncio.sleep(self.random.random() * 0.1)
+                await asyncio.sleep(self.random.random() * self.random.choice([0.1, 1.0]))
             reading.cancel()
             await asyncio.wait([reading])
             if not reading.cancelled():
@@ -194,7 +201,8 @@ class SpoolRun:
 
     def _value(self) -> bytes:
         self._count += 1
-        return b"%d:" % self._count + bytes(self.random.randint(0, self.plan.size_max))
+        # No zeros, which holes in files have.
+        return b"%d:" % self._count + b"%d" % self._count * (self.random.randint(0, self.plan.size_max) // 3)
 
     def _note(self, call: Call, answer: asyncio.Future[Position]) -> None:
         """A call was answered."""

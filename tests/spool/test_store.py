@@ -62,7 +62,7 @@ def test_segments_that_are_listed_while_one_is_begun_are_there_once(tmp_path: Pa
     listing[0].join()
     assert [head.base for head in segments.heads] == [1, 5]
     # With the last one in it twice, this would remove its file.
-    segments.trim(4)
+    segments.trim(4, None)
     assert list(files.sizes()) == ["00000000000000000005.spool"]
 
 
