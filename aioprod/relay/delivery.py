@@ -12,8 +12,9 @@ from uuid import UUID
 from aioprod.cluster import Cluster
 from aioprod.errors import AioprodError, AuthorizationError, InvalidTopicError, MarkerError, RequestTimedOutError
 from aioprod.producer import Producer
+from aioprod.relay.claim import Claim
 from aioprod.relay.columns import Rows
-from aioprod.relay.marker import Claim, Marker
+from aioprod.relay.marker import Marker
 from aioprod.relay.markers import Markers
 from aioprod.relay.outcomes import Outcomes
 from aioprod.relay.runs import Run
@@ -66,6 +67,7 @@ class ExactlyOnce:
         self._outcomes = outcomes
         self._topic_ids: set[UUID | None] = set()
         """Those that the marker's topic has had: with the second one its marker is gone."""
+        self._is_place_given = marker_topic is not None
         self._place = None if marker_topic is None else TopicPartition(marker_topic, 0)
         """The partition whose offset is the marker; None until the first record says it."""
         self._claim = claim
@@ -80,10 +82,9 @@ class ExactlyOnce:
         found = await self._markers.find(self._place)
         if found is not None:
             self._place, marker = found
-            self._claim.before = marker.claim
+            self._claim.begins_after(marker.claim)
             self._marker = marker._replace(claim=self._claim.name)
             await self.renew()
-            self._claim.before = ""
         return self._marker.position
 
     def prepare(self, rows: Rows) -> Sending:
@@ -121,6 +122,7 @@ class ExactlyOnce:
             await self._abort()
             raise
         self._marker = marker
+        self._claim.was_written()
 
     async def _abort(self) -> None:
         """Abort what is open if that is quick: else the next relay does, or its time-out."""
@@ -133,12 +135,12 @@ class ExactlyOnce:
         try:
             await self._producer.partitions_for(place.topic)
         except (InvalidTopicError, AuthorizationError) as error:
-            if self._marker.number == 0:
-                raise
+            if self._marker.number == 0 and not self._is_place_given:
+                raise  # It is the topic of the first record, too.
             raise MarkerError(
-                f"The topic {place.topic!r}, which has the marker of {self._markers.owner!r}, can't be used: "
+                f"The topic {place.topic!r}, which is to have the marker of {self._markers.owner!r}, can't be used: "
                 f"{error.message}",
-                hint="Look whether it was deleted, or which right is missing.",
+                hint="Look whether it is there, or which right is missing.",
             ) from error
 
     def _check_topic(self, topic: str) -> None:

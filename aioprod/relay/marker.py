@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from aioprod.errors import ConfigError, MarkerError
 from aioprod.types import OffsetAndMetadata
 
-__all__ = ["Claim", "Marker", "group_of"]
+__all__ = ["Marker", "group_of"]
 
 _BYTES_MAX: Final = 4096
 """What brokers take as the metadata of an offset (`offset.metadata.max.bytes`)."""
@@ -29,19 +28,6 @@ _ENCODED: Final = "="
 def group_of(transactional_id: str) -> str:
     """The group whose offset is the marker."""
     return f"aioprod-eos.{transactional_id}"
-
-
-@dataclass
-class Claim:
-    """The name by which markers show that a relay wrote them."""
-
-    name: str
-    before: str = ""
-    """The name that the marker had when this relay found it, until this one has written it."""
-
-    def is_of(self, name: str) -> bool:
-        """Whether a marker with this name says that no other relay has taken over."""
-        return name in ("", self.name, self.before)
 
 
 class Marker(NamedTuple):

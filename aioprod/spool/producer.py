@@ -9,11 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from aioprod._loops import let_go
 from aioprod._short_reprs import client_repr
 from aioprod._words import counted
 from aioprod.config import ProducerConfig
-from aioprod.errors import ConfigError, UsageError
+from aioprod.errors import ConfigError
 from aioprod.metrics.families import Family
 from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.guard import State
@@ -23,7 +22,7 @@ from aioprod.relay.loop import Surroundings
 from aioprod.spool.bulk import BulkIntake
 from aioprod.spool.engine import SpoolEngine, SpoolSettings
 from aioprod.spool.health import SpoolHealth
-from aioprod.spool.kept import Kept, KeptMany
+from aioprod.spool.kept import Kept, KeptMany, not_here
 from aioprod.spool.receipts import Called, Given
 from aioprod.spool.relaying import RelayTerms
 from aioprod.spool.spool import MAX_BYTES, limits_of
@@ -121,7 +120,8 @@ class SpooledProducer:
     async def start(self) -> None:
         """Open the folder, and begin to bring what it has to Kafka, which is not waited for.
 
-        Raises SpoolError for a folder that can't be used, and UsageError when it was started before.
+        Raises SpoolError for a folder that can't be used, UsageError when it was started before, and
+        ProducerClosedError when it was closed meanwhile.
         """
         await self._start_in(None, Surroundings())
 
@@ -133,7 +133,8 @@ class SpooledProducer:
         try:
             await self._engine.open(storage or await Storage.of_folder(self._folder), surroundings)
         except BaseException:
-            guard.enter(State.NEW)
+            if guard.state is not State.CLOSED:
+                guard.enter(State.NEW)
             raise
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
@@ -223,9 +224,7 @@ class SpooledProducer:
         if on_delivery is not None:
             self._callbacks.check(on_delivery)
             if engine.watched is None:
-                raise UsageError(
-                    "on_delivery can't be called here: another process brings the records of this spool to Kafka."
-                )
+                raise not_here("on_delivery can't be called")
             receipt = Called(on_delivery, engine.watched)
         data = engine.intake.encode(topic, value, key, partition, headers, timestamp)
         engine.store.add(data, 1, receipt, is_urgent=False)
@@ -255,20 +254,17 @@ class SpooledProducer:
 
         async def keep(data: bytes, records: int) -> None:
             future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-            given = Given(future, records, engine.watched)
-            await engine.store.add_in_turn(data, records, given, self._max_block_s, is_urgent=False)
+            future.add_done_callback(_look_at)
             futures.append(future)
             engine.guard.check()
+            given = Given(future, records, engine.watched)
+            await engine.store.add_in_turn(data, records, given, self._max_block_s, is_urgent=False)
 
+        await call.keep(keep)
+        engine.store.write_now()
         last = None
-        try:
-            await call.keep(keep)
-            engine.store.write_now()
-            for future in futures:
-                last = await future
-        except BaseException:
-            let_go(futures)
-            raise
+        for future in futures:
+            last = await future
         return KeptMany(call.count, last, tuple(call.failures))
 
     # --- waiting
@@ -282,6 +278,7 @@ class SpooledProducer:
         """Wait until everything that was accepted before this call is in Kafka.
 
         Raises FlushTimeoutError after `timeout` seconds, and what has ended the relay; the records stay on disk.
+        UsageError, at once, where another process brings the records to Kafka.
         """
         self._engine.guard.check_running()
         await self._engine.flush(seconds("flush", timeout))
@@ -314,6 +311,12 @@ class SpooledProducer:
     def event_loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that the producer lives in; None before it is started."""
         return self._engine.guard.loop
+
+
+def _look_at(future: asyncio.Future[Kept]) -> None:
+    """Of several futures that have failed only the first raises; asyncio need not report the others."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _check(name: str, given: object, *known: str) -> None:

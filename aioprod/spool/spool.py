@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from aioprod.cluster.names import topic_name_error
-from aioprod.errors import AioprodError, ConfigError, InvalidTopicError, UsageError
+from aioprod.errors import AioprodError, ConfigError, InvalidTopicError, RecordTooLargeError, UsageError
 from aioprod.interceptors import Interceptors
 from aioprod.producer.preparation import Preparation, Prepared
 from aioprod.spool.entries import encode_entry
@@ -26,6 +26,8 @@ __all__ = ["MAX_BYTES", "Spool", "Waiter", "encoded", "limits_of"]
 MAX_BYTES: Final = 1 << 30
 SEGMENT_BYTES: Final = 64 << 20
 _PENDING_BYTES: Final = 32 << 20
+_CALL_MAX: Final = 1 << 30
+"""The bytes of one call: a group, and a record, have less than 2 GiB."""
 _LEAST: Final = 1 << 16
 """The least bytes of a spool."""
 
@@ -102,6 +104,11 @@ class Spool:
             raise UsageError("append() was given no records.")
         seed, now_ms = seed_of(store.spool_id), time.time_ns() // 1_000_000
         data = b"".join([encoded(self._preparation.prepare(record), now_ms, seed) for record in given])
+        if len(data) > _CALL_MAX:
+            raise RecordTooLargeError(
+                f"append() was given {len(data)} bytes of records, and takes {_CALL_MAX} at a time.",
+                hint="Give fewer records, or smaller ones.",
+            )
         waiter = Waiter()
         store.add(data, len(given), waiter)
         first = await waiter.future

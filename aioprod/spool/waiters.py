@@ -46,10 +46,12 @@ class Watched:
         if not self._kept and not self._callbacks:
             return ()
         first, last = _number(_position(rows, 0)), _number(_position(rows, -1))
-        watched = {*self._kept, *self._callbacks}
-        if len(rows) == last - first + 1:
-            return sorted(number - first for number in watched if first <= number <= last)
-        return [at for at in range(len(rows)) if _number(_position(rows, at)) in watched]
+        kept, callbacks = self._kept, self._callbacks
+        if len(kept) + len(callbacks) < len(rows) == last - first + 1:
+            return sorted(number - first for number in {*kept, *callbacks} if first <= number <= last)
+        # After an outage many more may be watched than are in one run: look at each of its rows.
+        numbers = rows.numbers if isinstance(rows, ColumnRows) else [_number(position) for _, position in rows]
+        return [at for at, number in enumerate(numbers) if number in callbacks or number in kept]
 
     def delivered(self, rows: Rows, places: Mapping[int, RecordMetadata]) -> None:
         """These records are in Kafka for good."""

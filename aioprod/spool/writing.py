@@ -164,7 +164,7 @@ class GroupCommit:
         self._moved = asyncio.Event()
         self.lingering: asyncio.TimerHandle | None = None
         """Will write what was gathered; None where nothing waits for others."""
-        self._task = asyncio.create_task(self._write_all(), name="aioprod spool writes")
+        self._task = self._started()
 
     def begin(self, when: int) -> None:
         """Write what was gathered `NOW`, or `LATER`: within some milliseconds."""
@@ -185,6 +185,9 @@ class GroupCommit:
         last = self._gathering.added
         self.write_now()
         while self._done < last:
+            if self._task.done():  # A loop that ends has cancelled it: what was accepted is written all the same.
+                self._wake.set()
+                self._task = self._started()
             self._moved.clear()
             await self._moved.wait()
 
@@ -193,6 +196,11 @@ class GroupCommit:
         await self.drain()
         self._task.cancel()
         await asyncio.wait([self._task])
+
+    def _started(self) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._write_all(), name="aioprod spool writes")
+        task.add_done_callback(lambda _: self._moved.set())
+        return task
 
     async def _write_all(self) -> None:
         while True:

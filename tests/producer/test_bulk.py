@@ -89,6 +89,16 @@ async def test_ranges_that_touch_are_joined_in_whatever_order_they_come(order: t
     assert bulk.result().offsets == {TopicPartition("t", 0): (range(10, 13),)}
 
 
+async def test_a_place_that_is_not_known_moves_no_other() -> None:
+    bulk = new_bulk()
+    place = TopicPartition("t", 0)
+    runs = [take(bulk, 0) for _ in range(3)]
+    for run, offset in zip(runs, (10, -1, 12), strict=True):
+        bulk.complete(place, run, offset, -1, None, 0)
+    bulk.close()
+    assert bulk.result().places([0, 1, 2]) == [(0, 10, -1), (0, -1, -1), (0, 12, -1)]
+
+
 async def test_failures_are_in_the_order_of_the_call() -> None:
     bulk = new_bulk()
     runs = {}

@@ -430,7 +430,7 @@ _ALL = (
     Mutation(
         "the place of a record is told before its commit",
         "aioprod.relay.loop",
-        "            self._sent = (run, places)\n",
+        "            self._sent = (run, places, start)\n",
         "            self._outcomes.delivered(run.rows, places)\n",
         kind="spooled",
     ),

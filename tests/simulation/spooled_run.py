@@ -80,7 +80,7 @@ def run_spooled_seed(seed: int, show: Callable[[str], object] | None = None) -> 
             with (
                 mock.patch.object(markers, "Session", session),
                 mock.patch.object(uuid, "uuid4", partial(_name, names)),
-                mock.patch("aioprod.relay.loop.uuid4", partial(_name, names)),
+                mock.patch("aioprod.relay.claim.uuid4", partial(_name, names)),
                 mock.patch("secrets.token_urlsafe", lambda size: loop.random.randbytes(size).hex()),
             ):
                 run = SpooledRun(plan, loop, result)

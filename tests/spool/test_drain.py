@@ -189,6 +189,14 @@ async def test_a_record_that_brokers_never_take_ends_a_drain_or_is_set_aside(
     assert values(brokers) == [b"one", b"three"]
 
 
+async def test_a_last_record_that_is_set_aside_ends_a_drain_without_a_marker(
+    brokers: FakeCluster, tmp_path: Path
+) -> None:
+    await fill(tmp_path, [b"0"], [b"x" * 200_000])
+    await drain(brokers, tmp_path, is_exactly_once=False, sets_aside=True)
+    assert set(values(brokers)) == {b"0"}
+
+
 async def test_at_least_once_begins_where_the_folder_says(brokers: FakeCluster, tmp_path: Path) -> None:
     await fill(tmp_path, [b"one"], [b"two"], segment_bytes=1)
     await drain(brokers, tmp_path, is_exactly_once=False)

@@ -144,6 +144,19 @@ async def test_a_process_that_dies(brokers: FakeCluster, tmp_path: Path) -> None
     assert stored(brokers) == list(range(200))
 
 
+async def test_the_report_counts_what_this_life_has_delivered(brokers: FakeCluster, tmp_path: Path) -> None:
+    first = new_producer(brokers, tmp_path)
+    await first.start()
+    await first.send_many("t", [b"%d" % number for number in range(1000)])
+    await first.flush()
+    await die(first)
+    second = new_producer(brokers, tmp_path)
+    await second.start()
+    await second.send("t", b"1000")
+    await second.flush()
+    assert (await second.close()).delivered == 1
+
+
 async def die(producer: SpooledProducer) -> None:
     """End the tasks of a producer without any of its last steps, but those that free what the test would leak."""
     engine = producer._engine

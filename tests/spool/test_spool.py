@@ -332,3 +332,11 @@ async def test_a_disk_without_room_for_a_new_spool() -> None:
     disk.capacity = 1000
     async with opened(disk) as spool:
         await spool.append(numbered(1))
+
+
+async def test_more_than_one_call_takes(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aioprod.spool.spool._CALL_MAX", 1000)
+    async with opened(disk) as spool:
+        with pytest.raises(RecordTooLargeError, match="takes 1000 at a time"):
+            await spool.append([ProducerRecord("t", b"x" * 600)] * 2)
+        await spool.append(ProducerRecord("t", b"x" * 600))

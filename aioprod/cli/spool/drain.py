@@ -53,7 +53,7 @@ class _Folder:
     @property
     def delivered(self) -> int:
         """The records that are in Kafka by this process."""
-        return 0 if self._drain is None else int(self._drain.relay.metrics.snapshot()["relay_records_total"])
+        return 0 if self._drain is None else self._drain.relay.metrics.records.value
 
     @property
     def set_aside(self) -> int:

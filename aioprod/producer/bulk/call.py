@@ -7,7 +7,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
-from typing import Any, TypeAlias, TypeVar
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.batching.batch import Run
@@ -21,9 +22,18 @@ __all__ = ["Bulk", "BulkResult", "chunks", "per_record", "same_headers"]
 
 T = TypeVar("T")
 
-_Stored: TypeAlias = tuple[int, int, int, int]
-"""Records with offsets in a row: the first offset, the last + 1, the broker's time or -1, and how many records of the
-call that went to the partition are before them."""
+
+class _Stored(NamedTuple):
+    """Records of a partition that are stored in a row."""
+
+    offset: int
+    """That of the first one."""
+    end: int
+    """That behind the last one."""
+    append_time: int
+    """The broker's time in milliseconds, -1 for none."""
+    first: int
+    """The index of the first one among the records of the call for this partition."""
 
 
 class BulkResult(SendResult):
@@ -50,13 +60,13 @@ class BulkResult(SendResult):
         found = []
         counts: dict[int, int] = {}
         at = 0
-        stored = {place.partition: sorted(runs, key=_number_of) for place, runs in self._stored.items()}
+        stored = {place.partition: sorted(ranges, key=_first) for place, ranges in self._stored.items()}
         for index in indexes:
             for partition in self._partitions[at : index + 1]:
                 counts[partition] = counts.get(partition, -1) + 1
             at = index + 1
             partition = self._partitions[index]
-            found.append((partition, *_of_number(stored.get(partition, ()), counts[partition])))
+            found.append((partition, *_nth(stored.get(partition, ()), counts[partition])))
         return found
 
 
@@ -80,7 +90,6 @@ class Bulk:
         self._last_runs: dict[TopicPartition, Run] = {}
         """The last run of each partition."""
         self._stored: dict[TopicPartition, list[_Stored]] = {}
-        """The stored records of each partition."""
         self._failed: list[tuple[TopicPartition, Run, Failure, int]] = []
 
     @property
@@ -134,7 +143,7 @@ class Bulk:
         if failure is not None:
             self._failed.append((place, run, failure, first))
         elif offset >= 0:
-            self._stored.setdefault(place, []).append((offset, offset + run.count, append_time, run.first))
+            self._stored.setdefault(place, []).append(_Stored(offset, offset + run.count, append_time, run.first))
         self._pending -= run.count
         self._wake()
 
@@ -185,18 +194,17 @@ def _reason(error: AioprodError) -> tuple[object, ...]:
     return type(error), type(error.__cause__), error.hint
 
 
-def _of_number(stored: Sequence[_Stored], number: int) -> tuple[int, int]:
-    """Offset and time of the record with this number, from 0 on, among those of the call in its partition."""
-    at = bisect_right(stored, number, key=_number_of)
-    if at:
-        offset, end, append_time, first = stored[at - 1]
-        if number < first + end - offset:
+_first = attrgetter("first")
+
+
+def _nth(stored: Sequence[_Stored], number: int) -> tuple[int, int]:
+    """Offset and time of the record with this index among those of its partition."""
+    at = bisect_right(stored, number, key=_first) - 1
+    if at >= 0:
+        offset, end, append_time, first = stored[at]
+        if number - first < end - offset:
             return offset + number - first, append_time
     return -1, -1
-
-
-def _number_of(stored: _Stored) -> int:
-    return stored[3]
 
 
 def _joined(stored: list[_Stored]) -> Iterator[range]:
