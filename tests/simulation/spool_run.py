@@ -39,7 +39,8 @@ _UNREADABLE_S = 0.01
 def run_spool_seed(seed: int, show: Callable[[str], object] | None = None) -> Result:
     """Run one seed; `show` gets each line of the trace."""
     plan, result = SpoolPlan.draw(seed), Result(seed)
-    logging.getLogger("aioprod.spool").disabled = show is None  # Failures and cuts are most of what happens.
+    logger = logging.getLogger("aioprod.spool")
+    logger.disabled = show is None  # Failures and cuts are most of what happens.
     gc.disable()
     try:
         with SimulatedLoop(seed) as loop:
@@ -53,6 +54,7 @@ def run_spool_seed(seed: int, show: Callable[[str], object] | None = None) -> Re
             result.digest, result.simulated_s = loop.trace.digest, loop.time() - 1000.0
     finally:
         gc.enable()
+        logger.disabled = False  # Tests that run later look at what is logged.
     return result
 
 
