@@ -210,6 +210,8 @@ class SpoolReader:
         end = group.end - self._begin
         following = min(number + limit, group.next)
         try:
+            if self._end is None and following < group.next and not entry_at:
+                self._entries.read_all(self._data, begin, end, group.records)  # It may be torn behind these records.
             stop = self._entries.read(self._data, begin, end, following - number, rows)
             if following == group.next and stop != end:
                 raise CorruptRecordError(f"{end - stop} bytes follow the last record")
