@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from aioprod.errors import UsageError
 
-__all__ = ["call_in_loop", "let_go", "running_loop"]
+__all__ = ["call_in_loop", "look_at", "running_loop"]
 
 T = TypeVar("T")
 
@@ -25,11 +25,10 @@ def running_loop() -> asyncio.AbstractEventLoop:
         ) from error
 
 
-def let_go(futures: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel futures that no caller waits for any more; asyncio does not report their errors as never retrieved."""
-    for future in futures:
-        if not future.cancel() and not future.cancelled():
-            future.exception()
+def look_at(future: asyncio.Future[Any]) -> None:
+    """Look at a done future's error, as a callback of it: asyncio does not report it as never retrieved then."""
+    if not future.cancelled():
+        future.exception()
 
 
 def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> Future[T]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
-from aioprod._loops import let_go
+from aioprod._loops import look_at
 from aioprod.errors import BufferFullError
 from aioprod.producer import Producer
 from aioprod.producer.bulk.call import BulkResult
@@ -109,21 +109,18 @@ def _size(data: Any) -> int:
 
 
 async def _send_each(producer: Producer, records: Sequence[ProducerRecord]) -> list[RecordMetadata]:
-    futures: list[asyncio.Future[RecordMetadata]] = []
-    try:
-        for record in records:
-            while True:
-                try:
-                    futures.append(producer.submit(record))
-                except BufferFullError:
-                    await producer.drain()
-                else:
-                    break
-        await producer.flush()
-        return [await future for future in futures]
-    except BaseException:
-        let_go(futures)  # The first error is enough.
-        raise
+    futures = []
+    for record in records:
+        while True:
+            try:
+                futures.append(producer.submit(record))
+            except BufferFullError:
+                await producer.drain()
+            else:
+                break
+        futures[-1].add_done_callback(look_at)  # The first error is enough.
+    await producer.flush()
+    return [await future for future in futures]
 
 
 async def _send_in_turn(producer: Producer, in_turn: Sequence[Part]) -> SendResult | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from aioprod._loops import look_at
 from aioprod._short_reprs import client_repr
 from aioprod._words import counted
 from aioprod.config import ProducerConfig
@@ -254,7 +255,7 @@ class SpooledProducer:
 
         async def keep(data: bytes, records: int) -> None:
             future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-            future.add_done_callback(_look_at)
+            future.add_done_callback(look_at)
             futures.append(future)
             engine.guard.check()
             given = Given(future, records, engine.watched)
@@ -311,12 +312,6 @@ class SpooledProducer:
     def event_loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that the producer lives in; None before it is started."""
         return self._engine.guard.loop
-
-
-def _look_at(future: asyncio.Future[Kept]) -> None:
-    """Of several futures that have failed only the first raises; asyncio need not report the others."""
-    if not future.cancelled():
-        future.exception()
 
 
 def _check(name: str, given: object, *known: str) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from aioprod._loops import look_at
 from aioprod.errors import AioprodError, BufferFullError, RecordTooLargeError, SpoolError
 from aioprod.spool.entries import encode_entry
 from aioprod.spool.layout import seed_of
@@ -251,7 +252,7 @@ class SpoolRun:
             wanted = model.acknowledged
             try:
                 reading = asyncio.ensure_future(store.read(after, random.randint(1, plan.read_max)))
-                reading.add_done_callback(_look_at)
+                reading.add_done_callback(look_at)  # Where the process dies it is not awaited.
                 if random.random() < plan.cancels:
                     await asyncio.sleep(random.random() * plan.slow_s)
                     reading.cancel()
@@ -305,9 +306,3 @@ class SpoolRun:
             self.disk.cut_power()
         model.check_order()
         self.result.outcomes["there"] = last
-
-
-def _look_at(task: asyncio.Future[Any]) -> None:
-    """Its error is not missed where the process dies before it is awaited."""
-    if not task.cancelled():
-        task.exception()
