@@ -9,9 +9,10 @@ from aioprod._logger import Logger
 from aioprod.console.record_json import record_line
 from aioprod.errors import AioprodError
 from aioprod.spool.files import Files
+from aioprod.spool.reading import number_of
 from aioprod.types import ProducerRecord
 
-__all__ = ["ASIDE", "Aside", "aside_lines", "entry_line", "number_of", "positions_in"]
+__all__ = ["ASIDE", "Aside", "aside_lines", "entry_line", "positions_in"]
 
 _logger = Logger("aioprod.spool")
 
@@ -69,11 +70,6 @@ def positions_in(lines: bytes) -> set[bytes]:
         except (ValueError, KeyError, TypeError, AttributeError):
             _logger.warning("A line of %s is damaged, and passed over: %.200r", ASIDE, line)
     return found
-
-
-def number_of(position: bytes) -> int:
-    """The number of the record at a position; raises ValueError for what is none."""
-    return int(position.partition(b".")[0])
 
 
 def entry_line(record: ProducerRecord, position: bytes, **more: str) -> bytes:

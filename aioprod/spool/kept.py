@@ -11,9 +11,7 @@ from aioprod.types import RecordMetadata, SendResult
 if TYPE_CHECKING:
     from aioprod.spool.waiters import Watched
 
-__all__ = ["Kept", "KeptMany", "StoredFuture", "not_here"]
-
-StoredFuture = asyncio.Future[RecordMetadata]
+__all__ = ["Kept", "KeptMany", "not_here"]
 
 
 class Kept:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aioprod.errors import MarkerError, SpoolError
-from aioprod.spool.aside import aside_lines, number_of, positions_in
+from aioprod.spool.aside import aside_lines, positions_in
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.files import READER, WRITER, Files, FolderFiles, is_locked
 from aioprod.spool.inspection import Kind, list_segments, said_of, walk
 from aioprod.spool.layout import SUFFIX, file_name, seed_of
 from aioprod.spool.notes import DELIVERED, read_id, read_note
-from aioprod.spool.reading import Position
+from aioprod.spool.reading import Position, number_of
 from aioprod.spool.segments import Segments, read_groups
 from aioprod.spool.storage import unusable
 from aioprod.types import ProducerRecord

@@ -24,7 +24,7 @@ from aioprod.spool.bulk import BulkIntake
 from aioprod.spool.engine import SpoolEngine, SpoolSettings
 from aioprod.spool.health import SpoolHealth
 from aioprod.spool.kept import Kept, KeptMany, not_here
-from aioprod.spool.receipts import Called, Given
+from aioprod.spool.receipts import CallbackWaiter, KeptWaiter
 from aioprod.spool.relaying import RelayTerms
 from aioprod.spool.spool import MAX_BYTES, limits_of
 from aioprod.spool.storage import Storage
@@ -177,9 +177,9 @@ class SpooledProducer:
         engine = self._engine
         engine.guard.check()
         data = await engine.intake.encode_async(topic, value, key, partition, headers, timestamp)
-        future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-        await engine.store.add_in_turn(data, 1, Given(future, 1, engine.watched), self._max_block_s)
-        return await future
+        waiter = KeptWaiter(1, engine.watched)
+        await engine.store.add_in_turn(data, 1, waiter, self._max_block_s)
+        return await waiter.future
 
     def submit(
         self,
@@ -198,9 +198,9 @@ class SpooledProducer:
         engine = self._engine
         engine.guard.check()
         data = engine.intake.encode(topic, value, key, partition, headers, timestamp)
-        future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-        engine.store.add(data, 1, Given(future, 1, engine.watched))
-        return future
+        waiter = KeptWaiter(1, engine.watched)
+        engine.store.add(data, 1, waiter)
+        return waiter.future
 
     def send_nowait(
         self,
@@ -221,14 +221,14 @@ class SpooledProducer:
         """
         engine = self._engine
         engine.guard.check()
-        receipt = None
+        waiter = None
         if on_delivery is not None:
             self._callbacks.check(on_delivery)
             if engine.watched is None:
                 raise not_here("on_delivery can't be called")
-            receipt = Called(on_delivery, engine.watched)
+            waiter = CallbackWaiter(on_delivery, engine.watched)
         data = engine.intake.encode(topic, value, key, partition, headers, timestamp)
-        engine.store.add(data, 1, receipt, is_urgent=False)
+        engine.store.add(data, 1, waiter, is_urgent=False)
 
     # --- many records
 
@@ -254,12 +254,11 @@ class SpooledProducer:
         futures: list[asyncio.Future[Kept]] = []
 
         async def keep(data: bytes, records: int) -> None:
-            future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-            future.add_done_callback(look_at)
-            futures.append(future)
+            waiter = KeptWaiter(records, engine.watched)
+            waiter.future.add_done_callback(look_at)  # The first error is enough.
+            futures.append(waiter.future)
             engine.guard.check()
-            given = Given(future, records, engine.watched)
-            await engine.store.add_in_turn(data, records, given, self._max_block_s, is_urgent=False)
+            await engine.store.add_in_turn(data, records, waiter, self._max_block_s, is_urgent=False)
 
         await call.keep(keep)
         engine.store.write_now()

@@ -24,7 +24,7 @@ from aioprod.spool.layout import (
 )
 from aioprod.spool.segments import Segments, read_groups
 
-__all__ = ["Position", "SpoolReader"]
+__all__ = ["Position", "SpoolReader", "number_of"]
 
 _CHUNK: Final = 1 << 20
 _BYTES_MAX: Final = 8 << 20
@@ -49,6 +49,11 @@ class Position(NamedTuple):
         if found is None:
             raise MarkerError(f"The position {shown(data)} is none of a spool.")
         return cls(int(found[1]), bytes.fromhex(found[2].decode()))
+
+
+def number_of(position: bytes) -> int:
+    """The number of the record at a position, read in less time; raises ValueError for what is none."""
+    return int(position.partition(b".")[0])
 
 
 class _Cursor(NamedTuple):

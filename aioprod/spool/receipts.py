@@ -14,41 +14,41 @@ from aioprod.relay.columns import Row
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.gathering import Forming
 from aioprod.spool.kept import Kept
-from aioprod.spool.reading import Position
+from aioprod.spool.reading import Position, number_of
 from aioprod.spool.source import SpoolSource
 from aioprod.spool.waiters import Watched, call
 from aioprod.types import DeliveryCallback, ErrorCallback, ProducerRecord, RecordMetadata
 
-__all__ = ["Called", "FailedRecords", "Given", "SetAside"]
+__all__ = ["CallbackWaiter", "FailedRecords", "KeptWaiter", "SetAside"]
 
 _logger = Logger("aioprod.spool")
 
 
-class Given:
-    """A caller waits until some records are on disk; its future gets a `Kept` of the last one."""
+class KeptWaiter:
+    """Waits until some records are on disk; its future gets a `Kept` of the last one."""
 
-    def __init__(self, future: asyncio.Future[Kept], records: int, watched: Watched | None) -> None:
-        self._future = future
+    def __init__(self, records: int, watched: Watched | None) -> None:
+        self.future: Final[asyncio.Future[Kept]] = asyncio.get_running_loop().create_future()
         self._last: Final = records - 1
         self._watched = watched
-        """None where another process brings records to Kafka."""
+        """None where another process brings records to Kafka, or nothing does."""
 
     def kept(self, first: Position) -> None:
         """They are on the disk, with numbers from this one on."""
-        if not self._future.done():
+        if not self.future.done():
             number = first.number + self._last
             kept = Kept(Position(number, first.name).to_bytes(), self._watched)
             if self._watched is not None:
                 self._watched.watch(number, kept)
-            self._future.set_result(kept)
+            self.future.set_result(kept)
 
     def failed(self, error: AioprodError) -> None:
         """They are not, or that is not known."""
-        if not self._future.done():
-            self._future.set_exception(error.again())
+        if not self.future.done():
+            self.future.set_exception(error.again())
 
 
-class Called:
+class CallbackWaiter:
     """A callback is called when its record is in Kafka."""
 
     def __init__(self, callback: DeliveryCallback, watched: Watched) -> None:
@@ -123,5 +123,5 @@ class SetAside:
         record, position = row
         partition = -1 if record.partition is None else record.partition
         place = RecordMetadata(record.topic, partition, offset=-1, timestamp=-1)
-        if not self._watched.set_aside(Position.of(position).number, place, error):
+        if not self._watched.set_aside(number_of(position), place, error):
             self._reports.report(error, record)

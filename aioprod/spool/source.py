@@ -10,6 +10,7 @@ from aioprod._short_reprs import printable
 from aioprod.errors import AioprodError, SpoolError
 from aioprod.relay.columns import Row, Rows
 from aioprod.spool.aside import ASIDE, Aside
+from aioprod.spool.reading import number_of
 from aioprod.spool.storage import unusable
 from aioprod.spool.store import Store
 
@@ -104,8 +105,8 @@ class SpoolSource:
         except OSError as failure:
             raise SpoolError(f"A record could not be written to {ASIDE}: {failure.strerror or failure}.") from failure
         _logger.warning(
-            "Record %s of the spool, for topic %r, was set aside in %s: %s",
-            position.partition(b".")[0].decode(),
+            "Record %d of the spool, for topic %r, was set aside in %s: %s",
+            number_of(position),
             record.topic,
             ASIDE,
             printable(str(error), 500),

@@ -11,6 +11,7 @@ from aioprod.errors import AioprodError
 from aioprod.interceptors import Interceptors
 from aioprod.relay.columns import ColumnRows, Rows
 from aioprod.spool.kept import Kept
+from aioprod.spool.reading import number_of
 from aioprod.types import DeliveryCallback, RecordMetadata
 
 __all__ = ["Watched"]
@@ -45,18 +46,18 @@ class Watched:
             return range(len(rows))
         if not self._kept and not self._callbacks:
             return ()
-        first, last = _number(_position(rows, 0)), _number(_position(rows, -1))
+        first, last = number_of(_position(rows, 0)), number_of(_position(rows, -1))
         kept, callbacks = self._kept, self._callbacks
         if len(kept) + len(callbacks) < len(rows) == last - first + 1:
             return sorted(number - first for number in {*kept, *callbacks} if first <= number <= last)
         # After an outage many more may be watched than are in one run: look at each of its rows.
-        numbers = rows.numbers if isinstance(rows, ColumnRows) else [_number(position) for _, position in rows]
+        numbers = rows.numbers if isinstance(rows, ColumnRows) else [number_of(position) for _, position in rows]
         return [at for at, number in enumerate(numbers) if number in callbacks or number in kept]
 
     def delivered(self, rows: Rows, places: Mapping[int, RecordMetadata]) -> None:
         """These records are in Kafka for good."""
         for index, place in places.items():
-            self._report(_number(_position(rows, index)), place, None)
+            self._report(number_of(_position(rows, index)), place, None)
 
     def set_aside(self, number: int, place: RecordMetadata, error: AioprodError) -> bool:
         """A record will not be in Kafka; `place` has its topic. Whether a caller or a callback was notified."""
@@ -90,7 +91,3 @@ def call(callback: DeliveryCallback, place: RecordMetadata | None, error: Aiopro
 
 def _position(rows: Rows, index: int) -> bytes:
     return rows.position(index) if isinstance(rows, ColumnRows) else rows[index][1]
-
-
-def _number(position: bytes) -> int:
-    return int(position[: position.index(b".")])

@@ -15,9 +15,10 @@ from typing import Any
 from aioprod._loops import look_at
 from aioprod.errors import AioprodError, BufferFullError, RecordTooLargeError, SpoolError
 from aioprod.spool.entries import encode_entry
+from aioprod.spool.kept import Kept
 from aioprod.spool.layout import seed_of
 from aioprod.spool.reading import Position
-from aioprod.spool.spool import Waiter
+from aioprod.spool.receipts import KeptWaiter
 from aioprod.spool.storage import Storage
 from aioprod.spool.store import Limits, Store
 from aioprod.testing.simulation import SimulatedLoop
@@ -191,7 +192,7 @@ class SpoolRun:
                 await asyncio.sleep(random.random() * plan.pause_max_s)
             values = [self._value() for _ in range(random.randint(1, plan.records_max))]
             data = b"".join(encode_entry(b"t", None, value, b"\0", -1, 0, seed) for value in values)
-            waiter = Waiter()
+            waiter = KeptWaiter(len(values), None)
             call = self.model.call(values, is_in_order=random.random() < 0.5)
             try:
                 if call.is_in_order:
@@ -212,13 +213,14 @@ class SpoolRun:
         # No zeros, which holes in files have.
         return b"%d:" % self._count + b"%d" % self._count * (self.random.randint(0, self.plan.size_max) // 3)
 
-    def _note(self, call: Call, answer: asyncio.Future[Position]) -> None:
+    def _note(self, call: Call, answer: asyncio.Future[Kept]) -> None:
         """A call was answered."""
         if answer.cancelled():
             return
         error = answer.exception()
         if error is None:
-            position = answer.result()
+            last = Position.of(answer.result().position)
+            position = last._replace(number=last.number - len(call.values) + 1)
             self.loop.trace("kept", position.number, call.values[0].partition(b":")[0])
             self.model.kept(call, position)
             self.result.outcomes["kept"] += len(call.values)
