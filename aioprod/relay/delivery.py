@@ -10,7 +10,14 @@ from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
 from aioprod.cluster import Cluster
-from aioprod.errors import AioprodError, AuthorizationError, InvalidTopicError, MarkerError, RequestTimedOutError
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    ConfigError,
+    InvalidTopicError,
+    MarkerError,
+    RequestTimedOutError,
+)
 from aioprod.producer import Producer
 from aioprod.relay.claim import Claim
 from aioprod.relay.columns import Rows
@@ -21,7 +28,7 @@ from aioprod.relay.runs import Run
 from aioprod.relay.sending import Sending, parts_of, send, sending_of
 from aioprod.types import ProducerRecord, RecordMetadata, TopicPartition
 
-__all__ = ["POSITION_HEADER", "SOURCE_HEADER", "AtLeastOnce", "Delivery", "ExactlyOnce"]
+__all__ = ["POSITION_HEADER", "SOURCE_HEADER", "AtLeastOnce", "Delivery", "ExactlyOnce", "says_exactly_once"]
 
 SOURCE_HEADER: Final = "aioprod-source"
 """The header with the source's owner in records that may be repeated."""
@@ -31,6 +38,13 @@ _ABORT_S: Final = 2.0
 
 
 Sent: TypeAlias = Callable[[Mapping[int, RecordMetadata]], None]
+
+
+def says_exactly_once(delivery: object) -> bool:
+    """What the argument `delivery` says; raises ConfigError for what it can't be."""
+    if delivery not in ("exactly-once", "at-least-once"):
+        raise ConfigError(f"delivery is {delivery!r}: it must be 'exactly-once' or 'at-least-once'.")
+    return delivery == "exactly-once"
 
 
 class Delivery(Protocol):

@@ -18,7 +18,7 @@ try:
 except ImportError as error:
     raise ImportError("Spools need flock(), which Linux and macOS have, and this system has not.") from error
 
-__all__ = ["READER", "TEMPORARY", "WRITER", "Files", "FolderFiles", "is_locked", "lock", "replace", "says_full"]
+__all__ = ["READER", "TEMPORARY", "WRITER", "Files", "FolderFiles", "is_locked", "lock", "put", "replace", "says_full"]
 
 WRITER: Final = "writer.lock"
 READER: Final = "reader.lock"
@@ -82,6 +82,11 @@ def replace(files: Files, name: str, data: bytes) -> None:
     temporary = name + TEMPORARY
     files.remove(temporary)  # A crash may have left a longer one.
     files.write(temporary, 0, data)
+    put(files, temporary, name)
+
+
+def put(files: Files, temporary: str, name: str) -> None:
+    """Give a file that is whole its name, when all of it is on the disk."""
     files.sync(temporary)
     files.rename(temporary, name)
     files.sync_names()

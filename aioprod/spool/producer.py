@@ -19,6 +19,7 @@ from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.guard import State
 from aioprod.producer.preparation import seconds
 from aioprod.producer.producer import all_options
+from aioprod.relay.delivery import says_exactly_once
 from aioprod.relay.loop import Surroundings
 from aioprod.spool.bulk import BulkIntake
 from aioprod.spool.engine import SpoolEngine, SpoolSettings
@@ -91,8 +92,8 @@ class SpooledProducer:
         **options: Unpack[RelayOptions],
     ) -> None:
         """The class says what the arguments are."""
-        _check("poison", poison, "stop", "set-aside")
-        _check("delivery", delivery, "exactly-once", "at-least-once")
+        if poison not in ("stop", "set-aside"):
+            raise ConfigError(f"poison is {poison!r}: it must be 'stop' or 'set-aside'.")
         given = all_options(options, key_serializer, value_serializer, partitioner, interceptors)
         self.config = ProducerConfig.given(config, bootstrap_servers, given)
         settings = SpoolSettings(
@@ -101,7 +102,7 @@ class SpooledProducer:
             relays=relays,
             terms=RelayTerms(
                 transactional_id=transactional_id or self.config.transactional_id,
-                is_exactly_once=delivery == "exactly-once",
+                is_exactly_once=says_exactly_once(delivery),
                 marker_topic=marker_topic,
                 sets_aside=poison == "set-aside",
             ),
@@ -311,8 +312,3 @@ class SpooledProducer:
     def event_loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that the producer lives in; None before it is started."""
         return self._engine.guard.loop
-
-
-def _check(name: str, given: object, *known: str) -> None:
-    if given not in known:
-        raise ConfigError(f"{name} is {given!r}: it must be {' or '.join(map(repr, known))}.")

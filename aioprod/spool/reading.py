@@ -22,7 +22,7 @@ from aioprod.spool.layout import (
     find_groups,
     read_group,
 )
-from aioprod.spool.segments import Segments, read_groups
+from aioprod.spool.segments import Segments, end_of, read_groups
 
 __all__ = ["Position", "SpoolReader", "number_of"]
 
@@ -322,7 +322,7 @@ class SpoolReader:
 
     def _gone(self, position: Position, segment: Segment, groups: Sequence[Group]) -> AioprodError:
         """Why a record that is in Kafka is not in the segment that should have it."""
-        end, number = (groups[-1].end, groups[-1].next) if groups else (SEGMENT_BYTES, segment.base)
+        end, number = end_of(segment, groups)
         self._cursor = _Cursor(segment, end, number, NO_NAME)
         if self._is_followed():
             return self._damaged(f"its group at byte {end} is not whole")

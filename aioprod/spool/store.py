@@ -21,7 +21,7 @@ from aioprod.relay.columns import ColumnRows
 from aioprod.spool.files import READER, WRITER, lock, says_full
 from aioprod.spool.gathering import NO_ROOM, NOW, Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, SUFFIX, Group, file_name
-from aioprod.spool.notes import DELIVERED, END, Identity, create_id, noted_end, read_id, read_note, write_note
+from aioprod.spool.notes import DELIVERED, END, Identity, create_id, noted_number, read_id, read_note, write_note
 from aioprod.spool.reading import Position, SpoolReader
 from aioprod.spool.segments import Segments
 from aioprod.spool.storage import Storage, unusable
@@ -137,7 +137,7 @@ class Store:
         self._read_delivered()
         self._segments.list()
         writer = None
-        known = max(self._noted, noted_end(self.files))
+        known = max(self._noted, noted_number(self.files, END))
         if not writes:
             self._segments.check(known)
         else:
@@ -254,7 +254,8 @@ class Store:
             self._check_open()
             if self._gathering.has_room(size):
                 return
-            await self._until_freed()
+            self._freed.clear()
+            await self._freed.wait()
 
     def _check_size(self, size: int) -> None:
         """Raise RecordTooLargeError for what may never have room: the last segment stays when all is delivered."""
@@ -294,10 +295,6 @@ class Store:
             f"{limits.pending_bytes} bytes of records wait for the disk of the spool {self.name}.",
             hint="Wait for room with `await drain()`, or use `await send()`.",
         )
-
-    async def _until_freed(self) -> None:
-        self._freed.clear()
-        await self._freed.wait()
 
     def _note_durable(self, group: Group) -> None:
         assert self._writer is not None

@@ -386,8 +386,8 @@ _ALL = (
     Mutation(
         "the last group is not written again",
         "aioprod.spool.segments",
-        "        self._files.write(name, group.at, data)\n        self._files.sync(name)\n        return group\n",
-        "        return group\n",
+        "        self._files.write(name, group.at, data)\n        self._files.sync(name)\n        return True\n",
+        "        return True\n",
         kind="spool",
     ),
     Mutation(

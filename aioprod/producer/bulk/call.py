@@ -18,7 +18,7 @@ from aioprod.producer.preparation import as_bytes
 from aioprod.records.headers import header_list
 from aioprod.types import SendResult, TopicPartition
 
-__all__ = ["Bulk", "BulkResult", "chunks", "per_record", "same_headers"]
+__all__ = ["Bulk", "BulkResult", "check_values", "chunks", "per_record", "same_headers"]
 
 T = TypeVar("T")
 
@@ -218,6 +218,12 @@ def _joined(stored: list[_Stored]) -> Iterator[range]:
             yield range(start, stop)
             start, stop = begin, end
     yield range(start, stop)
+
+
+def check_values(values: object) -> None:
+    """Raise InvalidRecordError unless `values` is an iterable, of either kind, of values."""
+    if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, (Iterable, AsyncIterable)):
+        raise InvalidRecordError(f"send_many got values of type {type(values).__name__}: give an iterable of values.")
 
 
 async def chunks(values: Iterable[T] | AsyncIterable[T] | Lines, size: int) -> AsyncGenerator[list[T] | Lines, None]:
