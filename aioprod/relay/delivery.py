@@ -61,7 +61,7 @@ class Delivery(Protocol):
     async def deliver(self, run: Run, sent: Sent) -> None:
         """Write a run; it is in Kafka for good when this returns.
 
-        `sent` is called with the places of the records that were wanted, before they are committed.
+        `sent` is called with the places of the awaited records, before they are committed.
         """
         ...
 
@@ -103,7 +103,7 @@ class ExactlyOnce:
 
     def prepare(self, rows: Rows) -> Sending:
         """The records as they are."""
-        return sending_of(rows, self._outcomes.wanted(rows), _records)
+        return sending_of(rows, self._outcomes.awaited(rows), _records)
 
     async def deliver(self, run: Run, sent: Sent) -> None:
         """Commit the records and the marker together. Raises MarkerError where its topic was created again."""
@@ -184,7 +184,7 @@ class AtLeastOnce:
 
     def prepare(self, rows: Rows) -> Sending:
         """The records with two headers more."""
-        return Sending(parts_of(self._records(rows)), self._outcomes.wanted(rows))
+        return Sending(parts_of(self._records(rows)), self._outcomes.awaited(rows))
 
     async def deliver(self, run: Run, sent: Sent) -> None:
         """Write the records and wait for their acknowledgements."""

@@ -128,7 +128,7 @@ class SpoolEngine:
         error = None if task.cancelled() else task.exception()
         if error is not None and self.watched is not None:
             _logger.error("Records stay in the spool %s from now on: %s", self._settings.folder, error)
-            self.watched.interrupt(_as_callers_get_it(error))
+            self.watched.interrupt(_error_for_callers(error))
 
     def _check_relay(self) -> None:
         """Raise what has ended the relay, and ProducerClosedError when this producer is closed."""
@@ -144,12 +144,12 @@ class SpoolEngine:
         if task.cancelled():
             return ProducerClosedError("The producer is closed: what is not in Kafka leaves with the next start.")
         error = task.exception()
-        return None if error is None else _as_callers_get_it(error)
+        return None if error is None else _error_for_callers(error)
 
     # --- waiting, and the end
 
     async def flush(self, timeout: float | None) -> None:
-        """Wait until everything accepted is in Kafka. Raises FlushTimeoutError, UsageError, the relay's."""
+        """Wait until everything accepted is in Kafka; raises FlushTimeoutError, UsageError, or the relay's error."""
         if self._relaying is None:
             raise not_here("flush() can't be awaited")
         await self.store.drain()
@@ -233,7 +233,7 @@ class SpoolEngine:
         return SpoolHealth(state, self.kept_records(), self._kept_bytes(), limit, relay, error)
 
 
-def _as_callers_get_it(error: BaseException) -> AioprodError:
+def _error_for_callers(error: BaseException) -> AioprodError:
     """What has ended the relay, as callers get it."""
     if isinstance(error, AioprodError):
         return error.again()

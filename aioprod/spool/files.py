@@ -18,7 +18,18 @@ try:
 except ImportError as error:
     raise ImportError("Spools need flock(), which Linux and macOS have, and this system has not.") from error
 
-__all__ = ["READER", "TEMPORARY", "WRITER", "Files", "FolderFiles", "is_locked", "lock", "put", "replace", "says_full"]
+__all__ = [
+    "READER",
+    "TEMPORARY",
+    "WRITER",
+    "Files",
+    "FolderFiles",
+    "is_disk_full",
+    "is_locked",
+    "lock",
+    "put",
+    "replace",
+]
 
 WRITER: Final = "writer.lock"
 READER: Final = "reader.lock"
@@ -92,7 +103,7 @@ def put(files: Files, temporary: str, name: str) -> None:
     files.sync_names()
 
 
-def says_full(error: OSError) -> bool:
+def is_disk_full(error: OSError) -> bool:
     """Whether the disk has no room."""
     return error.errno in _FULL
 

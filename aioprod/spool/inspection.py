@@ -29,7 +29,7 @@ from aioprod.spool.layout import (
 )
 from aioprod.spool.notes import END, noted_number
 
-__all__ = ["Kind", "Part", "SegmentFile", "list_segments", "parts_of", "said_of", "walk"]
+__all__ = ["Kind", "Part", "SegmentFile", "description_of", "list_segments", "parts_of", "walk"]
 
 
 class Kind(Enum):
@@ -236,7 +236,7 @@ def _last_records(data: bytes, at: int, seed: int) -> tuple[int, int]:
     return 0, len(data)
 
 
-def said_of(segment: SegmentFile, part: Part) -> str:
+def description_of(segment: SegmentFile, part: Part) -> str:
     """What is wrong with a part, in a sentence."""
     if part.kind is Kind.TORN:
         return (

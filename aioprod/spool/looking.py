@@ -11,7 +11,7 @@ from aioprod.errors import SpoolError
 from aioprod.spool.aside import aside_lines, positions_in
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.files import READER, WRITER, Files, FolderFiles, is_locked
-from aioprod.spool.inspection import Kind, list_segments, said_of, walk
+from aioprod.spool.inspection import Kind, description_of, list_segments, walk
 from aioprod.spool.layout import SUFFIX, file_name, seed_of
 from aioprod.spool.notes import DELIVERED, noted_number, read_id
 from aioprod.spool.reading import Position, number_of
@@ -97,11 +97,12 @@ def records_of(files: Files, folder: str, *, is_all: bool = False) -> Iterator[t
     delivered = 0 if is_all else noted_number(files, DELIVERED, identity.begin - 1)
     aside = set() if is_all else positions_in(aside_lines(files))
     segments = list_segments(files, [identity.spool_id])
-    wanted = [one for one in segments if one.following is None or one.following > delivered + 1]
-    for segment, part in walk(files, wanted, delivered):
+    kept_in = [one for one in segments if one.following is None or one.following > delivered + 1]
+    for segment, part in walk(files, kept_in, delivered):
         if part.kind is Kind.DAMAGED and part.next > delivered:
             raise SpoolError(
-                said_of(segment, part), hint="aioprod spool verify FOLDER says what else is damaged, and what to do."
+                description_of(segment, part),
+                hint="aioprod spool verify FOLDER says what else is damaged, and what to do.",
             )
         if part.kind is not Kind.WHOLE or not part.data:
             continue

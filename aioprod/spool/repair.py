@@ -11,7 +11,7 @@ from typing import Final
 from aioprod.errors import SpoolError
 from aioprod.spool.entries import reseeded
 from aioprod.spool.files import TEMPORARY, Files, put, replace
-from aioprod.spool.inspection import Kind, Part, SegmentFile, list_segments, parts_of, said_of
+from aioprod.spool.inspection import Kind, Part, SegmentFile, description_of, list_segments, parts_of
 from aioprod.spool.layout import NO_NAME, Group, Segment, group_header, seed_of, segment_header
 from aioprod.spool.notes import DELIVERED, ID, NEW_ID, Identity, identity_in, read_id
 
@@ -87,7 +87,9 @@ def _check_whole(files: Files, segments: Sequence[SegmentFile]) -> None:
     for segment in segments:
         for part in parts_of(files, segment):
             if part.kind is Kind.DAMAGED:
-                raise SpoolError(said_of(segment, part), hint="Drop what can't be read: --give-up-damaged --new-id.")
+                raise SpoolError(
+                    description_of(segment, part), hint="Drop what can't be read: --give-up-damaged --new-id."
+                )
 
 
 def _write(

@@ -18,7 +18,7 @@ from aioprod.errors import (
     SpoolError,
 )
 from aioprod.relay.columns import ColumnRows
-from aioprod.spool.files import READER, WRITER, lock, says_full
+from aioprod.spool.files import READER, WRITER, is_disk_full, lock
 from aioprod.spool.gathering import NO_ROOM, NOW, Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, SUFFIX, Group, file_name
 from aioprod.spool.notes import DELIVERED, END, Identity, create_id, noted_number, read_id, read_note, write_note
@@ -104,8 +104,8 @@ class Store:
         def opened() -> tuple[Store, GroupWriter | None]:
             if not writes:
                 read_id(storage.files, storage.name)  # A folder that is no spool gets no file of a lock.
-            for name, wanted in ((WRITER, writes), (READER, reads)):
-                if wanted:
+            for name, is_locked in ((WRITER, writes), (READER, reads)):
+                if is_locked:
                     lock(storage.files, name, storage.name)
             if writes:
                 create_id(storage.files, storage.random_bytes)
@@ -361,7 +361,7 @@ class Store:
         try:
             self._note_delivered()
         except OSError as error:
-            if not says_full(error):  # Else there is room for it when the segments are gone.
+            if not is_disk_full(error):  # Else there is room for it when the segments are gone.
                 raise
         self._segments.trim(self.delivered_number, None if self._writer is None else self._writer.tail.name)
 

@@ -40,7 +40,7 @@ class Watched:
         """Call back with the outcome of a record."""
         self._callbacks[number] = callback
 
-    def wanted(self, rows: Rows) -> Sequence[int]:
+    def awaited(self, rows: Rows) -> Sequence[int]:
         """The indexes of the records that are watched."""
         if self._interceptors:
             return range(len(rows))
@@ -74,19 +74,19 @@ class Watched:
             kept.resolve(place) if error is None else kept.fail(error)
         callback = self._callbacks.pop(number, None)
         if callback is not None:
-            call(callback, None if error is not None else place, error)
+            call("The callback", callback, None if error is not None else place, error)
         if self._interceptors:
             self._interceptors.on_acknowledgement(place, error)
         return kept is not None or callback is not None
 
 
-def call(callback: DeliveryCallback, place: RecordMetadata | None, error: AioprodError | None) -> None:
-    """Call a user's callback; what it raises is logged."""
+def call(name: str, function: Callable[..., object], *arguments: object) -> None:
+    """Call a function of the user's; what it raises is logged."""
     try:
-        callback(place, error)
+        function(*arguments)
     except BaseException as raised:
         if not raise_later(raised):
-            _logger.warning("The callback %r failed.", callback, exc_info=raised)
+            _logger.warning("%s %r failed.", name, function, exc_info=raised)
 
 
 def _position(rows: Rows, index: int) -> bytes:

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from aioprod._logger import Logger
 from aioprod.errors import AioprodError, BufferFullError, SpoolError
-from aioprod.spool.files import Files, says_full
+from aioprod.spool.files import Files, is_disk_full
 from aioprod.spool.gathering import NOW, Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, Segment, file_name, group_header
 from aioprod.spool.reading import Position
@@ -100,7 +100,7 @@ class GroupWriter:
         try:
             self._files.write(self.tail.name, self.tail.at, data)
         except OSError as error:
-            if not says_full(error):
+            if not is_disk_full(error):
                 raise
             # Synced, as the next group may go to another segment, and this one would end with a part of a group.
             self._files.truncate(self.tail.name, self.tail.at)
@@ -114,7 +114,7 @@ class GroupWriter:
         try:
             self._segments.begin(segment)
         except OSError as error:
-            if says_full(error):
+            if is_disk_full(error):
                 raise _NoRoomError(*error.args) from error
             raise
         self._is_rolling = False

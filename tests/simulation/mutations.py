@@ -428,7 +428,7 @@ _ALL = (
         kind="spooled",
     ),
     Mutation(
-        "the place of a record is told before its commit",
+        "the place of a record is reported before its commit",
         "aioprod.relay.loop",
         "            self._sent = (run, places, start)\n",
         "            self._outcomes.delivered(run.rows, places)\n",

@@ -251,7 +251,7 @@ class SpoolRun:
             model.problems.append(f"{position} was noted as delivered, and the marker is {model.marker!r}")
         after = model.marker
         while True:
-            wanted = model.acknowledged
+            acknowledged = model.acknowledged
             try:
                 reading = asyncio.ensure_future(store.read(after, random.randint(1, plan.read_max)))
                 reading.add_done_callback(look_at)  # Where the process dies it is not awaited.
@@ -263,7 +263,7 @@ class SpoolRun:
                         continue
                 rows = await reading
                 self.loop.trace("read", len(rows), after)
-                model.read(after, rows, wanted)
+                model.read(after, rows, acknowledged)
                 if rows:
                     after = rows[-1][1]
                     if random.random() < plan.trims:

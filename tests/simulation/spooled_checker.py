@@ -77,7 +77,7 @@ class SpooledLedger:
             if not any((place.topic, place.partition, offset) in places for offset in offsets):
                 yield f"record {number} was said to be at {place}, and is at {places}"
         if len(record.places) > 1:
-            yield f"the place of record {number} was told {len(record.places)} times"
+            yield f"the place of record {number} was reported {len(record.places)} times"
 
     def _check_order(self, name: str, records: list[Record]) -> Iterable[str]:
         """A record that was kept before another one's call began is before it."""

@@ -121,7 +121,7 @@ async def test_what_was_sent_before_a_drain_died_is_not_sent_again(brokers: Fake
     copy = tmp_path.with_name("copy")
     shutil.copytree(tmp_path, copy)
     await drain(brokers, tmp_path)
-    await drain(brokers, copy)  # As if the folder had not heard of it.
+    await drain(brokers, copy)  # As if the folder had no note of it.
     assert values(brokers) == [b"one", b"two"]
     await fill(tmp_path, [b"three"])
     await fill(copy, [b"another three"], [b"four"])

@@ -1,4 +1,4 @@
-"""What callers of a spooled producer hear of their records: neither nothing, nor what is not so."""
+"""Callers of a spooled producer get the outcomes of their records: each one, and the right one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def new_producer(brokers: FakeCluster, folder: Path, **options: Any) -> SpooledP
 
 
 class LateNews:
-    """Calls everything at once; the loop hears of the second write after a read that came behind it."""
+    """Calls everything at once; the loop is notified of the second write after a read that came behind it."""
 
     def __init__(self) -> None:
         self.is_armed = False

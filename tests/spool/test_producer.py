@@ -183,15 +183,15 @@ async def test_lost_answers(brokers: FakeCluster, tmp_path: Path, kind: Any, dro
 
 
 async def test_callbacks_and_interceptors_hear_where_records_are(brokers: FakeCluster, tmp_path: Path) -> None:
-    heard: list[Any] = []
+    seen: list[Any] = []
 
     class Spy:
         def on_send(self, record: ProducerRecord) -> ProducerRecord:
-            heard.append(("send", record.value))
+            seen.append(("send", record.value))
             return record
 
         def on_acknowledgement(self, metadata: RecordMetadata, error: AioprodError | None) -> None:
-            heard.append(("acknowledged", metadata.offset, error))
+            seen.append(("acknowledged", metadata.offset, error))
 
     called: list[Any] = []
     async with new_producer(brokers, tmp_path, interceptors=[Spy()]) as producer:
@@ -200,7 +200,7 @@ async def test_callbacks_and_interceptors_hear_where_records_are(brokers: FakeCl
         await producer.flush()
     (place, error), *_ = called
     assert (place.offset, error) == (0, None)
-    assert heard == [("send", b"0"), ("send", b"1"), ("acknowledged", 0, None), ("acknowledged", 1, None)]
+    assert seen == [("send", b"0"), ("send", b"1"), ("acknowledged", 0, None), ("acknowledged", 1, None)]
 
 
 async def test_a_callback_that_fails_costs_nothing(

@@ -425,7 +425,7 @@ async def test_a_new_spool_whose_names_did_not_reach_the_disk() -> None:
                 assert await all_values(spool) == [b"0"]
 
 
-async def test_a_group_that_was_cut_off_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_group_that_was_cut_off_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     disk = await filled(2)
     (name,) = segments_of(disk)
     whole = disk.content(name)

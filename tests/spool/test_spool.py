@@ -81,8 +81,10 @@ async def test_a_cancelled_start_leaves_the_folder_free(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         starting.cancel()
         await asyncio.wait([starting])
+        assert starting.cancelled()
     async with Spool(tmp_path) as spool:
         await spool.append(numbered(1))
+        assert await all_values(spool) == [b"0"]
 
 
 async def test_a_folder_in_memory_is_warned_of(
@@ -285,6 +287,7 @@ async def test_there_is_room_again_when_all_is_delivered(disk: Disk) -> None:
             position = await spool.append(ProducerRecord("t", bytes(size)))
             await asyncio.sleep(0.01)
             await spool.trim(position)
+            assert spool.trimmed == position
 
 
 async def test_a_record_that_never_has_room(disk: Disk) -> None:

@@ -22,6 +22,6 @@ def test_those_of_a_run_are_found_however_many_others_there_are(others: int) -> 
     watched.watch(12, kept)
     for number in (11, 15, *range(100, 100 + others)):
         watched.call_back(number, lambda place, error: None)
-    assert list(watched.wanted(rows_of(10, 11, 12, 13, 14))) == [1, 2]
-    assert list(watched.wanted(rows_of(9, 11, 15))) == [1, 2]
-    assert list(watched.wanted(rows_of(1, 2))) == []
+    assert list(watched.awaited(rows_of(10, 11, 12, 13, 14))) == [1, 2]
+    assert list(watched.awaited(rows_of(9, 11, 15))) == [1, 2]
+    assert list(watched.awaited(rows_of(1, 2))) == []

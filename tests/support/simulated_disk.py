@@ -100,7 +100,7 @@ class Disk:
         self._earlier = {name: earlier for name, earlier in self._earlier.items() if earlier[-1] is _FORGOTTEN}
 
     def sync_some_names(self) -> None:
-        """Bring some names to the disk; of the others the disk has what it had, and is never told of them again."""
+        """Bring some names to the disk; of the others the disk has what it had, and never gets them."""
         for earlier in self._earlier.values():
             if self.random.random() < 0.5:
                 earlier[1:] = [_FORGOTTEN]
@@ -284,7 +284,7 @@ class SimulatedFiles:
 class _Calls:
     """Calls in the loop what would be called in a thread; it takes up to `slow_s` seconds.
 
-    Who waits for a call may be cancelled before it is made, and after it. A call at which the process dies never ends.
+    The caller may be cancelled before it is made, and after it. A call at which the process dies never ends.
     """
 
     def __init__(self, files: SimulatedFiles, slow_s: float, on_crash: Callable[[], None]) -> None:
