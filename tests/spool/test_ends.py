@@ -26,7 +26,7 @@ async def away() -> AsyncIterator[str]:
         yield brokers.bootstrap
 
 
-async def test_calls_that_wait_for_room_hear_of_the_close(away: str, tmp_path: Path) -> None:
+async def test_calls_that_wait_for_room_fail_at_the_close(away: str, tmp_path: Path) -> None:
     producer = SpooledProducer(away, folder=tmp_path, max_bytes=1 << 16, segment_bytes=1 << 12)
     await producer.start()
     with suppress(BufferFullError):
@@ -60,7 +60,7 @@ async def test_a_serializer_that_is_awaited_beyond_the_close(away: str, tmp_path
         await call
 
 
-async def test_a_flush_hears_of_the_close(away: str, tmp_path: Path) -> None:
+async def test_a_flush_fails_at_the_close(away: str, tmp_path: Path) -> None:
     producer = SpooledProducer(away, folder=tmp_path)
     await producer.start()
     await producer.send("t", b"0")

@@ -355,7 +355,7 @@ async def test_states(brokers: FakeCluster, tmp_path: Path) -> None:
     assert await producer.close() == await producer.close()
 
 
-async def test_waiters_hear_of_the_close(brokers: FakeCluster, tmp_path: Path) -> None:
+async def test_waiters_fail_at_the_close(brokers: FakeCluster, tmp_path: Path) -> None:
     brokers.freeze(1)
     producer = new_producer(brokers, tmp_path)
     await producer.start()
