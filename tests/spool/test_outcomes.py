@@ -79,9 +79,7 @@ class LateNews:
         """There is none."""
 
 
-async def test_a_record_that_is_read_before_its_caller_hears_that_it_is_on_disk(
-    brokers: FakeCluster, tmp_path: Path
-) -> None:
+async def test_a_record_that_is_read_before_its_caller_is_notified(brokers: FakeCluster, tmp_path: Path) -> None:
     producer, threads = new_producer(brokers, tmp_path), LateNews()
     await producer._start_in(Storage(FolderFiles(tmp_path), threads, os.urandom, "it"), Surroundings())
     await (await producer.send("t", b"0")).stored()

@@ -182,7 +182,7 @@ async def test_lost_answers(brokers: FakeCluster, tmp_path: Path, kind: Any, dro
     assert [found[place.partition, place.offset] for place in places] == [b"%d" % number for number in range(5)]
 
 
-async def test_callbacks_and_interceptors_hear_where_records_are(brokers: FakeCluster, tmp_path: Path) -> None:
+async def test_callbacks_and_interceptors_get_the_places_of_records(brokers: FakeCluster, tmp_path: Path) -> None:
     seen: list[Any] = []
 
     class Spy:
