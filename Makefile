@@ -92,6 +92,7 @@ long-simulation:
 	@$(BIN)/python -m tests.simulation --seeds 1000
 	@$(BIN)/python -m tests.simulation --members --seeds 1000
 	@$(BIN)/python -m tests.simulation --spool --seeds 2000
+	@$(BIN)/python -m tests.simulation --spooled --seeds 1000
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m tests.simulation.mutations --seeds 2000
 
 long-brokers:
@@ -254,7 +255,7 @@ scale: $(READY) $(COMPILED) ## large clusters and fleets of producers, measured,
 soak: $(READY) $(COMPILED) ## hours of load in every style, log-ins renewed, certificates rotated, brokers failing: no loss, no trend: MINUTES=60 RATE=3000; report and picture in build/soak
 	@$(BIN)/python -m integration.soak $(SOAK)
 
-mutations: $(READY) ## break the producer and work() on purpose, in 48 ways: which seed notices, within SEEDS=2000; about 4 minutes
+mutations: $(READY) ## break the producer and work() on purpose, in 62 ways: which seed notices, within SEEDS=2000; about 4 minutes
 	@AIOPROD_NO_EXT=1 $(BIN)/python -m tests.simulation.mutations --seeds $(or $(SEEDS),2000)
 
 CHECK = $(foreach word,BASE THRESHOLD REASON ROWS,$(if $($(word)),--$(call lower,$(word)) '$($(word))'))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aioprod.errors import UsageError
 
-__all__ = ["call_in_loop", "running_loop"]
+__all__ = ["call_in_loop", "look_at", "running_loop"]
 
 T = TypeVar("T")
 
@@ -23,6 +23,12 @@ def running_loop() -> asyncio.AbstractEventLoop:
             "No event loop of asyncio runs here.",
             hint="Call it within asyncio.run(...). Under trio, and under anyio with trio, aioprod does not work.",
         ) from error
+
+
+def look_at(future: asyncio.Future[Any]) -> None:
+    """Look at a done future's error, as a callback of it: asyncio does not report it as never retrieved then."""
+    if not future.cancelled():
+        future.exception()
 
 
 def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> Future[T]:

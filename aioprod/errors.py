@@ -240,8 +240,7 @@ class MarkerError(AioprodError):
 class SpoolError(AioprodError):
     """The folder of a spool can't be used: it is damaged, another process's, or its disk has failed.
 
-    Nothing is skipped. `may_be_stored` is True for a record whose write has failed: it may be there when the spool is
-    opened again.
+    Nothing is skipped. `may_be_stored` says whether a record whose write has failed may be there after the next start.
     """
 
 

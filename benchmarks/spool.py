@@ -68,9 +68,9 @@ async def _compare(cluster: KafkaCluster, folder: Path, count: int, rounds: int)
             ) as spooled:
                 await call(spooled, 10_000)
                 found["SpooledProducer"].append(await _cost(call(spooled, count), count))
-        for who, costs in found.items():
+        for kind, costs in found.items():
             rate, cpu = (statistics.median(column) for column in zip(*costs, strict=True))
-            print(f"{name}, {who}: {rate:,.0f} records/s to Kafka, {cpu:.2f} us of CPU a record")
+            print(f"{name}, {kind}: {rate:,.0f} records/s to Kafka, {cpu:.2f} us of CPU a record")
 
 
 async def _latencies(producer: SpooledProducer, count: int) -> str:

@@ -138,10 +138,10 @@ async def test_topics_without_leaders_are_among_those_that_failed() -> None:
         brokers.fault(MetadataRequest, times=None, error=ErrorCode.LEADER_NOT_AVAILABLE)
         with pytest.raises(TopicFailuresError) as failure:
             await admin.create_topics(["a", "b"], timeout=0.2)
-        assert {name: type(error) for name, error in failure.value.failures.items()} == {
-            "a": MetadataTimeoutError,
-            "b": MetadataTimeoutError,
-        }
+        # A request may be on its way when the time is over.
+        failures = failure.value.failures
+        assert set(failures) == {"a", "b"}
+        assert all(isinstance(error, (MetadataTimeoutError, RequestTimedOutError)) for error in failures.values())
 
 
 # --- topics that grow

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from aioprod._logger import Logger
+from aioprod._loops import look_at
 from aioprod.cluster import Metadata, MetadataUpdate
 from aioprod.errors import AioprodError, BrokerConnectionError, BrokerError, ErrorCode
 from aioprod.messages import MetadataRequest, MetadataResponse
@@ -105,7 +106,7 @@ class MetadataRefresh:
             self._not_answered(link, error, self._serial)
             return
         # A task that is cancelled before its first step does not await it.
-        response.add_done_callback(_look_at)
+        response.add_done_callback(look_at)
         self._unanswered.add(connection)
         exchange = self._exchange(link, connection, version, response, self._serial)
         self._context.tasks.spawn(exchange, name="metadata request")
@@ -222,9 +223,3 @@ class MetadataRefresh:
         self._avoid = None
         self._links.retire_all(BrokerConnectionError(f"The client returned to the bootstrap servers: {reason}."))
         self.bootstrap()
-
-
-def _look_at(response: asyncio.Future[MetadataResponse]) -> None:
-    """Have asyncio not log the error of a request whose client is closed."""
-    if not response.cancelled():
-        response.exception()

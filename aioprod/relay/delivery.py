@@ -10,8 +10,16 @@ from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
 from aioprod.cluster import Cluster
-from aioprod.errors import AioprodError, AuthorizationError, InvalidTopicError, MarkerError, RequestTimedOutError
+from aioprod.errors import (
+    AioprodError,
+    AuthorizationError,
+    ConfigError,
+    InvalidTopicError,
+    MarkerError,
+    RequestTimedOutError,
+)
 from aioprod.producer import Producer
+from aioprod.relay.claim import Claim
 from aioprod.relay.columns import Rows
 from aioprod.relay.marker import Marker
 from aioprod.relay.markers import Markers
@@ -20,7 +28,7 @@ from aioprod.relay.runs import Run
 from aioprod.relay.sending import Sending, parts_of, send, sending_of
 from aioprod.types import ProducerRecord, RecordMetadata, TopicPartition
 
-__all__ = ["POSITION_HEADER", "SOURCE_HEADER", "AtLeastOnce", "Delivery", "ExactlyOnce"]
+__all__ = ["POSITION_HEADER", "SOURCE_HEADER", "AtLeastOnce", "Delivery", "ExactlyOnce", "says_exactly_once"]
 
 SOURCE_HEADER: Final = "aioprod-source"
 """The header with the source's owner in records that may be repeated."""
@@ -30,6 +38,13 @@ _ABORT_S: Final = 2.0
 
 
 Sent: TypeAlias = Callable[[Mapping[int, RecordMetadata]], None]
+
+
+def says_exactly_once(delivery: object) -> bool:
+    """What the argument `delivery` says; raises ConfigError for what it can't be."""
+    if delivery not in ("exactly-once", "at-least-once"):
+        raise ConfigError(f"delivery is {delivery!r}: it must be 'exactly-once' or 'at-least-once'.")
+    return delivery == "exactly-once"
 
 
 class Delivery(Protocol):
@@ -46,7 +61,7 @@ class Delivery(Protocol):
     async def deliver(self, run: Run, sent: Sent) -> None:
         """Write a run; it is in Kafka for good when this returns.
 
-        `sent` is called with the places of the records that were wanted, before they are committed.
+        `sent` is called with the places of the awaited records, before they are committed.
         """
         ...
 
@@ -59,16 +74,18 @@ class ExactlyOnce:
     """Writes each run in a transaction, with the marker."""
 
     def __init__(
-        self, producer: Producer, markers: Markers, marker_topic: str | None, claim: str, outcomes: Outcomes
+        self, producer: Producer, markers: Markers, marker_topic: str | None, claim: Claim, outcomes: Outcomes
     ) -> None:
         self._producer = producer
         self._markers = markers
         self._outcomes = outcomes
         self._topic_ids: set[UUID | None] = set()
         """Those that the marker's topic has had: with the second one its marker is gone."""
+        self._is_place_given = marker_topic is not None
         self._place = None if marker_topic is None else TopicPartition(marker_topic, 0)
         """The partition whose offset is the marker; None until the first record says it."""
-        self._marker = Marker(0, markers.owner, None, claim)
+        self._claim = claim
+        self._marker = Marker(0, markers.owner, None, claim.name)
         producer.add_metadata_listener(self._note_topic)
 
     async def begin(self) -> bytes | None:
@@ -79,13 +96,14 @@ class ExactlyOnce:
         found = await self._markers.find(self._place)
         if found is not None:
             self._place, marker = found
-            self._marker = marker._replace(claim=self._marker.claim)
+            self._claim.begins_after(marker.claim)
+            self._marker = marker._replace(claim=self._claim.name)
             await self.renew()
         return self._marker.position
 
     def prepare(self, rows: Rows) -> Sending:
         """The records as they are."""
-        return sending_of(rows, self._outcomes.wanted(rows), _records)
+        return sending_of(rows, self._outcomes.awaited(rows), _records)
 
     async def deliver(self, run: Run, sent: Sent) -> None:
         """Commit the records and the marker together. Raises MarkerError where its topic was created again."""
@@ -118,6 +136,7 @@ class ExactlyOnce:
             await self._abort()
             raise
         self._marker = marker
+        self._claim.was_written()
 
     async def _abort(self) -> None:
         """Abort what is open if that is quick: else the next relay does, or its time-out."""
@@ -130,12 +149,12 @@ class ExactlyOnce:
         try:
             await self._producer.partitions_for(place.topic)
         except (InvalidTopicError, AuthorizationError) as error:
-            if self._marker.number == 0:
-                raise
+            if self._marker.number == 0 and not self._is_place_given:
+                raise  # It is the topic of the first record, too.
             raise MarkerError(
-                f"The topic {place.topic!r}, which has the marker of {self._markers.owner!r}, can't be used: "
+                f"The topic {place.topic!r}, which is to have the marker of {self._markers.owner!r}, can't be used: "
                 f"{error.message}",
-                hint="Look whether it was deleted, or which right is missing.",
+                hint="Look whether it is there, or which right is missing.",
             ) from error
 
     def _check_topic(self, topic: str) -> None:
@@ -165,7 +184,7 @@ class AtLeastOnce:
 
     def prepare(self, rows: Rows) -> Sending:
         """The records with two headers more."""
-        return Sending(parts_of(self._records(rows)), self._outcomes.wanted(rows))
+        return Sending(parts_of(self._records(rows)), self._outcomes.awaited(rows))
 
     async def deliver(self, run: Run, sent: Sent) -> None:
         """Write the records and wait for their acknowledgements."""

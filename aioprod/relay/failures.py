@@ -18,12 +18,9 @@ from aioprod.errors import (
     UnsupportedVersionError,
     UsageError,
 )
+from aioprod.relay.claim import ReplacedError
 
-__all__ = ["ReplacedError", "ends", "is_fenced", "is_poison"]
-
-
-class ReplacedError(ProducerFencedError):
-    """Another relay has taken over, and must not be fenced."""
+__all__ = ["ends", "is_fenced", "is_poison"]
 
 
 _ENDING: Final = (
@@ -56,7 +53,7 @@ def is_fenced(error: BaseException) -> bool:
 
 def is_poison(error: BaseException | None) -> bool:
     """Whether it is a record that brokers will not take: too large, invalid, of a topic that is gone or forbidden."""
-    if error is None:
+    if error is None or isinstance(error, MarkerError):  # Its cause may be what is wrong with the marker's topic.
         return False
     if isinstance(error, AuthorizationError):
         return error.resource_type == "topic"

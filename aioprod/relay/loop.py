@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from random import Random
 from typing import Final, NamedTuple, NoReturn
-from uuid import uuid4
 
 from aioprod._logger import Logger
 from aioprod._short_reprs import shown
 from aioprod.errors import AioprodError, MarkerError, UsageError
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.producer import Producer
+from aioprod.relay.claim import Claim
 from aioprod.relay.columns import Row
 from aioprod.relay.delivery import AtLeastOnce, Delivery, ExactlyOnce
-from aioprod.relay.failures import ReplacedError, ends, is_fenced, is_poison
+from aioprod.relay.failures import ends, is_fenced, is_poison
 from aioprod.relay.health import Lag, RelayHealth
 from aioprod.relay.markers import Markers
 from aioprod.relay.meters import RelayMetrics
@@ -79,8 +79,7 @@ class RelayLoop:
         self._surroundings = surroundings or Surroundings()
         self.producer = new_producer()
         """The present one, or the one that has failed last; the first only checks the options."""
-        self._claim = uuid4().hex[:16]
-        """The name by which markers show that this relay wrote them."""
+        self._claim = Claim(settings.transactional_id)
         self._may_be_replaced = False
         """Whether brokers have said that another producer has the transactional id."""
         self.position: bytes | None = None
@@ -91,9 +90,9 @@ class RelayLoop:
         self._unsent: list[Run] = []
         """The runs that were read and are not in Kafka yet: two at most."""
         self._failed: Run | None = None
-        """The run whose delivery has failed last."""
-        self._sent: tuple[Run, Mapping[int, RecordMetadata]] | None = None
-        """A run whose records were acknowledged, and where they are; their commit may have failed."""
+        """The run on its way, or whose delivery has failed last; None when all its records were acknowledged."""
+        self._sent: tuple[Run, Mapping[int, RecordMetadata], float] | None = None
+        """A run whose records were acknowledged, where they are, and its first send; its commit may have failed."""
         self.metrics = RelayMetrics(self.lag)
         self._runs = RunReader(source, self._surroundings.clock)
 
@@ -139,7 +138,7 @@ class RelayLoop:
         self._failed = None
         markers = Markers(producer.config, self._settings.transactional_id, self._source.owner)
         if self._may_be_replaced:
-            self._check_claim(await markers.last_claim())
+            self._claim.check(await markers.last_claim())
             self._may_be_replaced = False
         try:
             await self._surroundings.start(producer)
@@ -191,23 +190,23 @@ class RelayLoop:
         self._failed = run
 
         def sent(places: Mapping[int, RecordMetadata]) -> None:
-            self._sent = (run, places)
+            self._sent = (run, places, start)
+            self._failed = None  # What fails from now on is not the fault of its records.
 
         await delivery.deliver(run, sent)
-        self.metrics.delivered(len(run.rows), self._surroundings.clock() - start)
-        self._failed = None
         self.position = run.position
         self._unsent.remove(run)
         self._failures, self._error = 0, None
-        await self._source.delivered(run.position)
         self._report_sent()
+        await self._source.delivered(run.position)
 
     def _report_sent(self) -> None:
         """Report where records are, if their run was committed: the marker says so also when no answer has come."""
         if self._sent is not None:
-            run, places = self._sent
+            run, places, start = self._sent
             self._sent = None
             if run.position == self.position:
+                self.metrics.delivered(len(run.rows), self._surroundings.clock() - start)
                 self._outcomes.delivered(run.rows, places)
 
     # --- failures
@@ -239,24 +238,12 @@ class RelayLoop:
         assert isinstance(error, AioprodError)
         await self._set_aside(run.rows[0], error)
 
-    def _check_claim(self, last: str) -> None:
-        """Raise ReplacedError if the last marker has another relay's name: a successor, which must not be fenced.
-
-        Brokers answer the same after a transaction that took too long. The marker shows which relay wrote it.
-        """
-        if last not in ("", self._claim):
-            raise ReplacedError(
-                f"Another relay with the transactional.id {self._settings.transactional_id!r} has taken over, and this "
-                "one stops.",
-                hint="Run one for each source.",
-            )
-
     async def _check_dropped(self, markers: Markers) -> None:
         """Raise ReplacedError if what the source lacks is what a successor has delivered, as far as brokers answer."""
         last = ""
         with suppress(AioprodError):
             last = await markers.last_claim()
-        self._check_claim(last)
+        self._claim.check(last)
 
     # --- parts
 

@@ -16,7 +16,7 @@ class RelayMetrics(Metrics):
 
     def __init__(self, lag: Callable[[], Lag] = lambda: Lag(0, 0.0)) -> None:
         super().__init__()
-        self._records = self.counter("relay_records_total", "Records of the source that are in Kafka for good.")
+        self.records = self.counter("relay_records_total", "Records of the source that are in Kafka for good.")
         self._runs = self.counter("relay_runs_total", "Runs of records that were delivered, each in one transaction.")
         self._run_size = self.histogram("relay_run_size", "Records of a run.")
         self._run_time = self.histogram(
@@ -33,7 +33,7 @@ class RelayMetrics(Metrics):
 
     def delivered(self, count: int, seconds: float) -> None:
         """Count a run of so many records, and the time from its first send to its commit."""
-        self._records.add(count)
+        self.records.add(count)
         self._runs.add()
         self._run_size.record(count)
         self._run_time.record(seconds * 1000)

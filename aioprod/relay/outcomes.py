@@ -14,17 +14,17 @@ __all__ = ["UNWATCHED", "Outcomes"]
 class Outcomes(Protocol):
     """Is notified of where records are, once they are in Kafka for good."""
 
-    def wanted(self, rows: Rows) -> Sequence[int]:
-        """The indexes of the records whose places matter, ascending."""
+    def awaited(self, rows: Rows) -> Sequence[int]:
+        """The indexes of the records whose places a caller waits for, ascending."""
         ...
 
     def delivered(self, rows: Rows, places: Mapping[int, RecordMetadata]) -> None:
-        """These records are in Kafka for good; those that were wanted are at these places, by their indexes."""
+        """These records are in Kafka for good; those that are awaited are at these places, by their indexes."""
         ...
 
 
 class _Unwatched:
-    def wanted(self, rows: Rows) -> Sequence[int]:
+    def awaited(self, rows: Rows) -> Sequence[int]:
         return ()
 
     def delivered(self, rows: Rows, places: Mapping[int, RecordMetadata]) -> None:

@@ -10,6 +10,7 @@ from aioprod.config import ProducerConfig
 from aioprod.errors import ConfigError
 from aioprod.metrics.families import Family
 from aioprod.producer import Producer
+from aioprod.relay.delivery import says_exactly_once
 from aioprod.relay.health import Lag, RelayHealth
 from aioprod.relay.loop import RelayLoop, RelaySettings
 from aioprod.relay.source import Source
@@ -50,8 +51,7 @@ class Relay:
         partitioner: PartitionerOption | None = None,
         **options: Unpack[RelayOptions],
     ) -> None:
-        if delivery not in ("exactly-once", "at-least-once"):
-            raise ConfigError(f"delivery is {delivery!r}: it must be 'exactly-once' or 'at-least-once'.")
+        is_exactly_once = says_exactly_once(delivery)
         if not isinstance(transactional_id, str) or not transactional_id:
             raise ConfigError("transactional_id must be a name that no other running relay or producer has.")
         options_of_producer: dict[str, Any] = {
@@ -59,9 +59,9 @@ class Relay:
             "config": config,
             "partitioner": partitioner,
             **options,
-            "transactional_id": transactional_id if delivery == "exactly-once" else None,
+            "transactional_id": transactional_id if is_exactly_once else None,
         }
-        settings = RelaySettings(transactional_id, delivery == "exactly-once", marker_topic)
+        settings = RelaySettings(transactional_id, is_exactly_once, marker_topic)
         self._loop = RelayLoop(source, lambda: Producer(**options_of_producer), settings)
 
     # --- what is known

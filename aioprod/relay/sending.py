@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
+from aioprod._loops import look_at
 from aioprod.errors import BufferFullError
 from aioprod.producer import Producer
 from aioprod.producer.bulk.call import BulkResult
@@ -35,8 +36,8 @@ class Sending(NamedTuple):
     """How some rows are sent."""
 
     parts: Parts
-    wanted: Sequence[int]
-    """The indexes of the records whose places matter."""
+    awaited: Sequence[int]
+    """The indexes of the records whose places a caller waits for."""
 
 
 def parts_of_columns(rows: ColumnRows) -> Parts | None:
@@ -64,35 +65,35 @@ def parts_of(records: Sequence[ProducerRecord]) -> Parts:
     return parts
 
 
-def sending_of(rows: Rows, wanted: Sequence[int], records_of: Callable[[Rows], list[ProducerRecord]]) -> Sending:
+def sending_of(rows: Rows, awaited: Sequence[int], records_of: Callable[[Rows], list[ProducerRecord]]) -> Sending:
     """How rows are sent; `records_of` makes their records where columns will not do."""
     parts = parts_of_columns(rows) if isinstance(rows, ColumnRows) else None
     if parts is None:
         parts = parts_of(records_of(rows))
-    return Sending(parts, wanted)
+    return Sending(parts, awaited)
 
 
 async def send(
     producer: Producer, rows: Rows, sending: Sending, records_of: Callable[[Rows], list[ProducerRecord]]
 ) -> dict[int, RecordMetadata]:
-    """Send records, wait for their outcomes, and return where the wanted ones are, by their indexes.
+    """Send records, wait for their outcomes, and return where the awaited ones are, by their indexes.
 
     Raises the error of the first record that failed, of a list of parts where several have.
     """
-    parts, wanted = sending
+    parts, awaited = sending
     is_one_call = len(parts) == 1 and len(parts[0]) == 1
-    if wanted and not is_one_call:
+    if awaited and not is_one_call:
         places = await _send_each(producer, records_of(rows))
-        return {index: places[index] for index in wanted}
+        return {index: places[index] for index in awaited}
     outcomes = await asyncio.gather(*(_send_in_turn(producer, in_turn) for in_turn in parts), return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
-    if not wanted:
+    if not awaited:
         return {}
     (result,) = [outcome for outcome in outcomes if isinstance(outcome, BulkResult)]
     part = parts[0][0]
-    return {index: _metadata(part, index, *place) for index, place in zip(wanted, result.places(wanted), strict=True)}
+    return {index: _metadata(part, index, *place) for index, place in zip(awaited, result.places(awaited), strict=True)}
 
 
 def _metadata(part: Part, index: int, partition: int, offset: int, append_time: int) -> RecordMetadata:
@@ -117,6 +118,7 @@ async def _send_each(producer: Producer, records: Sequence[ProducerRecord]) -> l
                 await producer.drain()
             else:
                 break
+        futures[-1].add_done_callback(look_at)  # The first error is enough.
     await producer.flush()
     return [await future for future in futures]
 

@@ -9,9 +9,10 @@ from aioprod._logger import Logger
 from aioprod.console.record_json import record_line
 from aioprod.errors import AioprodError
 from aioprod.spool.files import Files
+from aioprod.spool.reading import number_of
 from aioprod.types import ProducerRecord
 
-__all__ = ["ASIDE", "Aside", "aside_lines", "entry_line", "number_of", "positions_in"]
+__all__ = ["ASIDE", "Aside", "aside_lines", "entry_line", "positions_in"]
 
 _logger = Logger("aioprod.spool")
 
@@ -24,25 +25,28 @@ class Aside:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._end = 0
         self.positions: set[bytes] = set()
 
     def load(self) -> None:
-        """Read which these are; a line that a crash has cut off is dropped, as its record was not passed over."""
-        data = aside_lines(self._files)
-        if len(data) < self._files.sizes().get(ASIDE, 0):
-            self._files.truncate(ASIDE, len(data))
-        self._end = len(data)
-        self.positions = positions_in(data)
+        """Read which these are. It changes nothing: another process may be writing the file."""
+        self.positions = positions_in(aside_lines(self._files))
 
     def add(self, record: ProducerRecord, position: bytes, error: AioprodError) -> None:
         """Write a record with the reason; it is on the disk when this returns. Raises OSError."""
         line = entry_line(record, position, reason=str(error))
-        self._files.write(ASIDE, self._end, line)
+        self._files.write(ASIDE, self._end(), line)
         self._files.sync(ASIDE)
         self._files.sync_names()
-        self._end += len(line)
+        self._files.done(ASIDE)  # A person may remove the file, and the next record is in a new one then.
         self.positions.add(position)
+
+    def _end(self) -> int:
+        """Where the next line goes: one that a crash has cut off is dropped, as its record was not passed over."""
+        size = self._files.sizes().get(ASIDE, 0)
+        if size and self._files.read(ASIDE, size - 1, 1) != b"\n":
+            size = len(aside_lines(self._files))
+            self._files.truncate(ASIDE, size)
+        return size
 
     def between(self, after: int, last: int) -> int:
         """How many of them have numbers behind the first one, up to the second."""
@@ -66,11 +70,6 @@ def positions_in(lines: bytes) -> set[bytes]:
         except (ValueError, KeyError, TypeError, AttributeError):
             _logger.warning("A line of %s is damaged, and passed over: %.200r", ASIDE, line)
     return found
-
-
-def number_of(position: bytes) -> int:
-    """The number of the record at a position; raises ValueError for what is none."""
-    return int(position.partition(b".")[0])
 
 
 def entry_line(record: ProducerRecord, position: bytes, **more: str) -> bytes:

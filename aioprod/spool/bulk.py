@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aioprod.errors import AioprodError, InvalidRecordError, UsageError
 from aioprod.producer.batching.lines import Lines
-from aioprod.producer.bulk.call import chunks, per_record, same_headers
+from aioprod.producer.bulk.call import check_values, chunks, per_record, same_headers
 from aioprod.spool.intake import Intake
 from aioprod.types import NO_VALUE, Headers, Timestamp
 
@@ -37,10 +37,7 @@ class BulkIntake:
         timestamps: Timestamp | Iterable[Timestamp | None] | None,
         add_max: int,
     ) -> None:
-        if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, (Iterable, AsyncIterable)):
-            raise InvalidRecordError(
-                f"send_many got values of type {type(values).__name__}: give an iterable of values."
-            )
+        check_values(values)
         size = len(values) if isinstance(values, Sized) else None
         self._intake = intake
         self._add_max = add_max
@@ -113,8 +110,6 @@ class BulkIntake:
         headers = self._next("headers", self._each_headers, self._headers)
         timestamp = self._next("timestamps", self._each_timestamp, self._timestamp)
         try:
-            if self._intake.preparation.plain:
-                return self._intake.encode(self._topic, value, key, self._partition, headers, timestamp)
             return await self._intake.encode_async(self._topic, value, key, self._partition, headers, timestamp)
         except UsageError:
             raise

@@ -44,8 +44,8 @@ class SpoolDrain:
         """Open a folder; raises SpoolError where it is none, or another process relays it."""
         store = await Store.open(storage, Limits(0, 0, 0), writes=False)
         progress = asyncio.Event()
-        source = await SpoolSource.of(store, progress.set, follows_note=not terms.is_exactly_once)
         try:
+            source = await SpoolSource.of(store, progress.set, follows_note=not terms.is_exactly_once)
             return cls(store, source, progress, config, terms, surroundings or Surroundings())
         except BaseException:
             await store.close()

@@ -18,10 +18,11 @@ from aioprod.serializers import make_serializer
 from aioprod.spool.gathering import Forming
 from aioprod.spool.health import SpoolHealth
 from aioprod.spool.intake import Intake
+from aioprod.spool.kept import not_here
 from aioprod.spool.layout import seed_of
 from aioprod.spool.meters import SpoolMetrics
 from aioprod.spool.receipts import FailedRecords
-from aioprod.spool.relaying import RelayTerms, new_relay
+from aioprod.spool.relaying import RelayTerms, new_relay, producer_config
 from aioprod.spool.source import SpoolSource
 from aioprod.spool.storage import Storage
 from aioprod.spool.store import Limits, Store
@@ -59,6 +60,8 @@ class SpoolEngine:
         self.config = config
         self._settings = settings
         self._on_error = on_error
+        if settings.relays:
+            producer_config(config, settings.terms, "aioprod-spool")  # Raises before anything is opened.
         self._interceptors = Interceptors.from_config(config)
         serializers = make_serializer(config, is_key=True), make_serializer(config, is_key=False)
         self.preparation = Preparation(self._interceptors, *serializers)
@@ -72,7 +75,6 @@ class SpoolEngine:
         self.relay: RelayLoop | None = None
         self._relaying: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[DeliveryReport] | None = None
-        self._delivered_before = 0
         self._progress = asyncio.Event()
         """Set when records were delivered, or will not be."""
 
@@ -88,10 +90,14 @@ class SpoolEngine:
             on_failed=self._report_failed,
         )
         is_exactly_once = self._settings.terms.is_exactly_once
-        self._source = await SpoolSource.of(store, self._progress.set, follows_note=not is_exactly_once)
+        try:
+            self._source = await SpoolSource.of(store, self._progress.set, follows_note=not is_exactly_once)
+            self.guard.check_not_closed()
+        except BaseException:
+            await store.close()
+            raise
         self.store = store
         self.intake = Intake(self.config, self.preparation, seed_of(store.spool_id))
-        self._delivered_before = store.delivered_number
         self.guard.belong_to(asyncio.get_running_loop())
         self.guard.enter(State.RUNNING)
         if self.watched is not None:
@@ -122,7 +128,7 @@ class SpoolEngine:
         error = None if task.cancelled() else task.exception()
         if error is not None and self.watched is not None:
             _logger.error("Records stay in the spool %s from now on: %s", self._settings.folder, error)
-            self.watched.interrupt(_as_callers_get_it(error))
+            self.watched.interrupt(_error_for_callers(error))
 
     def _check_relay(self) -> None:
         """Raise what has ended the relay, and ProducerClosedError when this producer is closed."""
@@ -133,15 +139,19 @@ class SpoolEngine:
 
     def _relay_error(self) -> AioprodError | None:
         task = self._relaying
-        if task is None or not task.done() or task.cancelled():
+        if task is None or not task.done():
             return None
+        if task.cancelled():
+            return ProducerClosedError("The producer is closed: what is not in Kafka leaves with the next start.")
         error = task.exception()
-        return None if error is None else _as_callers_get_it(error)
+        return None if error is None else _error_for_callers(error)
 
     # --- waiting, and the end
 
     async def flush(self, timeout: float | None) -> None:
-        """Wait until everything accepted is in Kafka. Raises FlushTimeoutError, and what has ended the relay."""
+        """Wait until everything accepted is in Kafka; raises FlushTimeoutError, UsageError, or the relay's error."""
+        if self._relaying is None:
+            raise not_here("flush() can't be awaited")
         await self.store.drain()
         last = self.store.last_number
         try:
@@ -181,7 +191,7 @@ class SpoolEngine:
         if self._relaying is not None:
             await self._end_relay(self._relaying, timeout)
         kept = self.kept_records()
-        delivered = self.store.delivered_number - self._delivered_before
+        delivered = 0 if self.relay is None else self.relay.metrics.records.value
         await self.store.close()
         self.guard.enter(State.CLOSED)
         if self.watched is not None:
@@ -223,7 +233,7 @@ class SpoolEngine:
         return SpoolHealth(state, self.kept_records(), self._kept_bytes(), limit, relay, error)
 
 
-def _as_callers_get_it(error: BaseException) -> AioprodError:
+def _error_for_callers(error: BaseException) -> AioprodError:
     """What has ended the relay, as callers get it."""
     if isinstance(error, AioprodError):
         return error.again()

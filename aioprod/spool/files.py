@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import sleep
 from typing import Final, Protocol
+from weakref import WeakSet
 
 from aioprod.errors import SpoolError
 
-__all__ = ["READER", "TEMPORARY", "WRITER", "Files", "FolderFiles", "is_locked", "lock", "replace", "says_full"]
+try:
+    import fcntl
+except ImportError as error:
+    raise ImportError("Spools need flock(), which Linux and macOS have, and this system has not.") from error
+
+__all__ = [
+    "READER",
+    "TEMPORARY",
+    "WRITER",
+    "Files",
+    "FolderFiles",
+    "is_disk_full",
+    "is_locked",
+    "lock",
+    "put",
+    "replace",
+]
 
 WRITER: Final = "writer.lock"
 READER: Final = "reader.lock"
@@ -77,12 +93,17 @@ def replace(files: Files, name: str, data: bytes) -> None:
     temporary = name + TEMPORARY
     files.remove(temporary)  # A crash may have left a longer one.
     files.write(temporary, 0, data)
+    put(files, temporary, name)
+
+
+def put(files: Files, temporary: str, name: str) -> None:
+    """Give a file that is whole its name, when all of it is on the disk."""
     files.sync(temporary)
     files.rename(temporary, name)
     files.sync_names()
 
 
-def says_full(error: OSError) -> bool:
+def is_disk_full(error: OSError) -> bool:
     """Whether the disk has no room."""
     return error.errno in _FULL
 
@@ -104,6 +125,7 @@ class FolderFiles:
         self._folder = folder
         self._open: dict[str, int] = {}
         self._locks: list[int] = []
+        _opened.add(self)
         # Also a check that the folder can be read; and renames are synced by it.
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -140,7 +162,10 @@ class FolderFiles:
 
     def sync(self, name: str) -> None:
         """Return when all that was written to a file is on the disk."""
-        _sync_data(self._descriptor_of(name, 0))
+        descriptor = self._descriptor_of(name, 0)
+        _sync_data(descriptor)
+        if os.fstat(descriptor).st_nlink == 0:  # The next start would not find what is in it.
+            raise FileNotFoundError(errno.ENOENT, "the file was removed", name)
 
     def rename(self, name: str, to: str) -> None:
         """Give a file another name, in place of the file that has it."""
@@ -184,17 +209,33 @@ class FolderFiles:
         """Close all files, and release the locks."""
         for name in list(self._open):
             self.done(name)
-        while self._locks:
-            os.close(self._locks.pop())
+        self.unlock()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def unlock(self) -> None:
+        """Release the locks."""
+        while self._locks:
+            os.close(self._locks.pop())
 
     def _descriptor_of(self, name: str, flags: int) -> int:
         found = self._open.get(name)
         if found is None:
             found = self._open[name] = os.open(self._folder / name, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
         return found
+
+
+_opened: WeakSet[FolderFiles] = WeakSet()
+
+
+def _after_fork() -> None:
+    """A child of this process has its locks, too: a worker that outlives it would keep the next one out."""
+    for files in list(_opened):
+        files.unlock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _create(folder: Path) -> None:

@@ -22,13 +22,14 @@ from aioprod.spool.layout import (
     Segment,
     file_name,
     find_groups,
+    of_another_spool,
     read_group,
     read_header,
     seed_of,
 )
-from aioprod.spool.notes import noted_end
+from aioprod.spool.notes import END, noted_number
 
-__all__ = ["Kind", "Part", "SegmentFile", "list_segments", "parts_of", "said_of", "walk"]
+__all__ = ["Kind", "Part", "SegmentFile", "description_of", "list_segments", "parts_of", "walk"]
 
 
 class Kind(Enum):
@@ -92,7 +93,7 @@ def list_segments(files: Files, owners: Sequence[bytes]) -> list[SegmentFile]:
             raise SpoolError(f"The file {name!r} has not the name of a segment.", hint="Move it out of the folder.")
         bases.append(int(number))
     found = []
-    known = noted_end(files)
+    known = noted_number(files, END)
     for name, base, following in zip(names, bases, [*bases[1:], None], strict=True):
         header = read_header(name, files.read(name, 0, SEGMENT_BYTES))
         if header is None:
@@ -101,11 +102,7 @@ def list_segments(files: Files, owners: Sequence[bytes]) -> list[SegmentFile]:
             continue
         owner, head = header
         if owner not in owners:
-            raise SpoolError(
-                f"The segment {name} belongs to the spool {owner.hex()}, and this folder is the spool "
-                f"{owners[0].hex()}.",
-                hint="Move it back to the folder that it came from.",
-            )
+            raise of_another_spool(name, owner, owners[0])
         found.append(SegmentFile(name, owner, head, False, following, known))
     return found
 
@@ -133,7 +130,7 @@ def parts_of(files: Files, segment: SegmentFile, after: int = 0) -> Iterator[Par
     """
     name, _, head, is_header_damaged, following, known = segment
     seed = seed_of(segment.owner)
-    size = len_of(files, name)
+    size = _size_of(files, name)
     at, number = min(SEGMENT_BYTES, size), head.base
     if is_header_damaged:
         yield Part(Kind.DAMAGED, 0, at, number, 0, NO_NAME, why="its header is not whole")
@@ -164,7 +161,7 @@ def parts_of(files: Files, segment: SegmentFile, after: int = 0) -> Iterator[Par
         yield Part(Kind.DAMAGED, size, size, number, known + 1 - number, NO_NAME, why=why)
 
 
-def len_of(files: Files, name: str) -> int:
+def _size_of(files: Files, name: str) -> int:
     """The bytes of a file; raises FileNotFoundError where it is gone."""
     size = files.sizes().get(name)
     if size is None:
@@ -239,7 +236,7 @@ def _last_records(data: bytes, at: int, seed: int) -> tuple[int, int]:
     return 0, len(data)
 
 
-def said_of(segment: SegmentFile, part: Part) -> str:
+def description_of(segment: SegmentFile, part: Part) -> str:
     """What is wrong with a part, in a sentence."""
     if part.kind is Kind.TORN:
         return (

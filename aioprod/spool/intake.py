@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aioprod.cluster.names import topic_name_error
+from aioprod.calls.session import check_topic_name
 from aioprod.config import ProducerConfig
-from aioprod.errors import InvalidTopicError
 from aioprod.producer.batching.buffer_memory import record_too_large
 from aioprod.producer.clock import Clock
 from aioprod.producer.preparation import Preparation, as_bytes, partition_index, record_of
@@ -93,9 +92,7 @@ class Intake:
         return encode_entry(name, key, value, headers, partition, at_ms, self.seed)
 
     def _encoded_topic(self, topic: str) -> bytes:
-        reason = topic_name_error(topic)
-        if reason is not None:
-            raise InvalidTopicError(reason)
+        check_topic_name(topic)
         if len(self._topics) >= _TOPICS_MAX:
             self._topics.clear()
         encoded = self._topics[topic] = topic.encode()

@@ -11,9 +11,7 @@ from aioprod.types import RecordMetadata, SendResult
 if TYPE_CHECKING:
     from aioprod.spool.waiters import Watched
 
-__all__ = ["Kept", "KeptMany", "StoredFuture"]
-
-StoredFuture = asyncio.Future[RecordMetadata]
+__all__ = ["Kept", "KeptMany", "not_here"]
 
 
 class Kept:
@@ -42,10 +40,7 @@ class Kept:
         if self._error is not None:
             raise self._error.again()
         if self._watched is None:
-            raise UsageError(
-                "stored() can't be awaited here: another process brings the records of this spool to Kafka.",
-                hint="Let the producer relay them itself: `relays=True`.",
-            )
+            raise not_here("stored() can't be awaited")
         self._watched.check_running()
         waiter: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
@@ -74,6 +69,14 @@ class Kept:
     def __repr__(self) -> str:
         where = "" if self._place is None else f", in Kafka at {self._place}"
         return f"<Kept {self.position.decode()}{where}>"
+
+
+def not_here(what: str) -> UsageError:
+    """The error for what a producer can't do that leaves the way to Kafka to another process."""
+    return UsageError(
+        f"{what} here: another process brings the records of this spool to Kafka.",
+        hint="Let the producer relay them itself: `relays=True`.",
+    )
 
 
 class KeptMany(SendResult):

@@ -31,6 +31,7 @@ __all__ = [
     "file_name",
     "find_groups",
     "group_header",
+    "of_another_spool",
     "read_group",
     "read_header",
     "read_segment",
@@ -125,11 +126,16 @@ def read_segment(name: str, data: bytes, spool_id: bytes) -> Segment:
         raise SpoolError(f"The header of the segment {name} is cut off or damaged.", hint=_LOOK)
     owner, segment = found
     if owner != spool_id:
-        raise SpoolError(
-            f"The segment {name} belongs to the spool {owner.hex()}, and this folder is the spool {spool_id.hex()}.",
-            hint="Move it back to the folder that it came from.",
-        )
+        raise of_another_spool(name, owner, spool_id)
     return segment
+
+
+def of_another_spool(name: str, owner: bytes, spool_id: bytes) -> SpoolError:
+    """The error for a segment that belongs to another spool than its folder."""
+    return SpoolError(
+        f"The segment {name} belongs to the spool {owner.hex()}, and this folder is the spool {spool_id.hex()}.",
+        hint="Move it back to the folder that it came from.",
+    )
 
 
 _LOOK: Final = "See what is left with aioprod spool verify FOLDER."

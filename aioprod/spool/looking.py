@@ -7,15 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from aioprod.errors import MarkerError, SpoolError
-from aioprod.spool.aside import aside_lines, number_of, positions_in
+from aioprod.errors import SpoolError
+from aioprod.spool.aside import aside_lines, positions_in
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.files import READER, WRITER, Files, FolderFiles, is_locked
-from aioprod.spool.inspection import Kind, list_segments, said_of, walk
+from aioprod.spool.inspection import Kind, description_of, list_segments, walk
 from aioprod.spool.layout import SUFFIX, file_name, seed_of
-from aioprod.spool.notes import DELIVERED, read_id, read_note
-from aioprod.spool.reading import Position
-from aioprod.spool.segments import Segments, read_groups
+from aioprod.spool.notes import DELIVERED, noted_number, read_id
+from aioprod.spool.reading import Position, number_of
+from aioprod.spool.segments import Segments, end_of, read_groups
 from aioprod.spool.storage import unusable
 from aioprod.types import ProducerRecord
 
@@ -59,12 +59,12 @@ def status_of(files: Files, folder: Path) -> Status:
     identity = read_id(files, str(folder))
     segments = Segments(files, identity.spool_id)
     segments.list()
-    last = delivered = _delivered(files, identity.begin)
+    last = delivered = noted_number(files, DELIVERED, identity.begin - 1)
     dropped = 0
     if segments.heads:
         tail = segments.heads[-1]
         groups = read_groups(files, file_name(tail.base), tail, segments.seed)
-        last = groups[-1].next - 1 if groups else tail.base - 1
+        last = end_of(tail, groups)[1] - 1
         dropped = sum(group.records for group in groups if not group.size and group.base > delivered)
     aside = positions_in(aside_lines(files))
     waiting = sum(delivered < number_of(position) <= last for position in aside)
@@ -94,14 +94,15 @@ def records_of(files: Files, folder: str, *, is_all: bool = False) -> Iterator[t
     """
     identity = read_id(files, folder)
     reader = EntryReader(seed_of(identity.spool_id))
-    delivered = 0 if is_all else _delivered(files, identity.begin)
+    delivered = 0 if is_all else noted_number(files, DELIVERED, identity.begin - 1)
     aside = set() if is_all else positions_in(aside_lines(files))
     segments = list_segments(files, [identity.spool_id])
-    wanted = [one for one in segments if one.following is None or one.following > delivered + 1]
-    for segment, part in walk(files, wanted, delivered):
+    kept_in = [one for one in segments if one.following is None or one.following > delivered + 1]
+    for segment, part in walk(files, kept_in, delivered):
         if part.kind is Kind.DAMAGED and part.next > delivered:
             raise SpoolError(
-                said_of(segment, part), hint="aioprod spool verify FOLDER says what else is damaged, and what to do."
+                description_of(segment, part),
+                hint="aioprod spool verify FOLDER says what else is damaged, and what to do.",
             )
         if part.kind is not Kind.WHOLE or not part.data:
             continue
@@ -111,12 +112,3 @@ def records_of(files: Files, folder: str, *, is_all: bool = False) -> Iterator[t
             position = Position(number, part.name).to_bytes()
             if number > delivered and position not in aside:
                 yield rows.record(index), position
-
-
-def _delivered(files: Files, begin: int) -> int:
-    """The number up to which records were delivered, as far as the folder knows."""
-    with suppress(MarkerError):
-        position = read_note(files, DELIVERED)
-        if position is not None:
-            return position.number
-    return begin - 1

@@ -21,7 +21,7 @@ __all__ = [
     "Identity",
     "create_id",
     "identity_in",
-    "noted_end",
+    "noted_number",
     "read_id",
     "read_note",
     "write_note",
@@ -107,13 +107,13 @@ def write_note(files: Files, name: str, position: Position) -> None:
     replace(files, name, text + b" " + _checksum(text))
 
 
-def noted_end(files: Files) -> int:
-    """The last number that was on the disk when the folder was closed, 0 where nothing says it."""
-    with suppress(MarkerError):  # It says less than the segments, unless these are damaged, too.
-        position = read_note(files, END)
+def noted_number(files: Files, name: str, default: int = 0) -> int:
+    """The number that a file has, `default` where it is not there or damaged: segments and marker say more."""
+    with suppress(MarkerError):
+        position = read_note(files, name)
         if position is not None:
             return position.number
-    return 0
+    return default
 
 
 def _checksum(text: bytes) -> bytes:

@@ -9,21 +9,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from aioprod._loops import look_at
 from aioprod._short_reprs import client_repr
 from aioprod._words import counted
 from aioprod.config import ProducerConfig
-from aioprod.errors import ConfigError, UsageError
+from aioprod.errors import ConfigError
 from aioprod.metrics.families import Family
 from aioprod.producer.callbacks import DeliveryCallbacks, error_callback
 from aioprod.producer.guard import State
 from aioprod.producer.preparation import seconds
 from aioprod.producer.producer import all_options
+from aioprod.relay.delivery import says_exactly_once
 from aioprod.relay.loop import Surroundings
 from aioprod.spool.bulk import BulkIntake
 from aioprod.spool.engine import SpoolEngine, SpoolSettings
 from aioprod.spool.health import SpoolHealth
-from aioprod.spool.kept import Kept, KeptMany
-from aioprod.spool.receipts import Called, Given
+from aioprod.spool.kept import Kept, KeptMany, not_here
+from aioprod.spool.receipts import CallbackWaiter, KeptWaiter
 from aioprod.spool.relaying import RelayTerms
 from aioprod.spool.spool import MAX_BYTES, limits_of
 from aioprod.spool.storage import Storage
@@ -90,8 +92,8 @@ class SpooledProducer:
         **options: Unpack[RelayOptions],
     ) -> None:
         """The class says what the arguments are."""
-        _check("poison", poison, "stop", "set-aside")
-        _check("delivery", delivery, "exactly-once", "at-least-once")
+        if poison not in ("stop", "set-aside"):
+            raise ConfigError(f"poison is {poison!r}: it must be 'stop' or 'set-aside'.")
         given = all_options(options, key_serializer, value_serializer, partitioner, interceptors)
         self.config = ProducerConfig.given(config, bootstrap_servers, given)
         settings = SpoolSettings(
@@ -100,7 +102,7 @@ class SpooledProducer:
             relays=relays,
             terms=RelayTerms(
                 transactional_id=transactional_id or self.config.transactional_id,
-                is_exactly_once=delivery == "exactly-once",
+                is_exactly_once=says_exactly_once(delivery),
                 marker_topic=marker_topic,
                 sets_aside=poison == "set-aside",
             ),
@@ -120,7 +122,8 @@ class SpooledProducer:
     async def start(self) -> None:
         """Open the folder, and begin to bring what it has to Kafka, which is not waited for.
 
-        Raises SpoolError for a folder that can't be used, and UsageError when it was started before.
+        Raises SpoolError for a folder that can't be used, UsageError when it was started before, and
+        ProducerClosedError when it was closed meanwhile.
         """
         await self._start_in(None, Surroundings())
 
@@ -132,7 +135,8 @@ class SpooledProducer:
         try:
             await self._engine.open(storage or await Storage.of_folder(self._folder), surroundings)
         except BaseException:
-            guard.enter(State.NEW)
+            if guard.state is not State.CLOSED:
+                guard.enter(State.NEW)
             raise
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
@@ -174,9 +178,9 @@ class SpooledProducer:
         engine = self._engine
         engine.guard.check()
         data = await engine.intake.encode_async(topic, value, key, partition, headers, timestamp)
-        future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-        await engine.store.add_in_turn(data, 1, Given(future, 1, engine.watched), self._max_block_s)
-        return await future
+        waiter = KeptWaiter(1, engine.watched)
+        await engine.store.add_in_turn(data, 1, waiter, self._max_block_s)
+        return await waiter.future
 
     def submit(
         self,
@@ -195,9 +199,9 @@ class SpooledProducer:
         engine = self._engine
         engine.guard.check()
         data = engine.intake.encode(topic, value, key, partition, headers, timestamp)
-        future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-        engine.store.add(data, 1, Given(future, 1, engine.watched))
-        return future
+        waiter = KeptWaiter(1, engine.watched)
+        engine.store.add(data, 1, waiter)
+        return waiter.future
 
     def send_nowait(
         self,
@@ -218,16 +222,14 @@ class SpooledProducer:
         """
         engine = self._engine
         engine.guard.check()
-        receipt = None
+        waiter = None
         if on_delivery is not None:
             self._callbacks.check(on_delivery)
             if engine.watched is None:
-                raise UsageError(
-                    "on_delivery can't be called here: another process brings the records of this spool to Kafka."
-                )
-            receipt = Called(on_delivery, engine.watched)
+                raise not_here("on_delivery can't be called")
+            waiter = CallbackWaiter(on_delivery, engine.watched)
         data = engine.intake.encode(topic, value, key, partition, headers, timestamp)
-        engine.store.add(data, 1, receipt, is_urgent=False)
+        engine.store.add(data, 1, waiter, is_urgent=False)
 
     # --- many records
 
@@ -253,11 +255,11 @@ class SpooledProducer:
         futures: list[asyncio.Future[Kept]] = []
 
         async def keep(data: bytes, records: int) -> None:
-            future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-            given = Given(future, records, engine.watched)
-            await engine.store.add_in_turn(data, records, given, self._max_block_s, is_urgent=False)
+            waiter = KeptWaiter(records, engine.watched)
+            waiter.future.add_done_callback(look_at)  # The first error is enough.
+            futures.append(waiter.future)
             engine.guard.check()
-            futures.append(future)
+            await engine.store.add_in_turn(data, records, waiter, self._max_block_s, is_urgent=False)
 
         await call.keep(keep)
         engine.store.write_now()
@@ -277,6 +279,7 @@ class SpooledProducer:
         """Wait until everything that was accepted before this call is in Kafka.
 
         Raises FlushTimeoutError after `timeout` seconds, and what has ended the relay; the records stay on disk.
+        UsageError, at once, where another process brings the records to Kafka.
         """
         self._engine.guard.check_running()
         await self._engine.flush(seconds("flush", timeout))
@@ -309,8 +312,3 @@ class SpooledProducer:
     def event_loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that the producer lives in; None before it is started."""
         return self._engine.guard.loop
-
-
-def _check(name: str, given: object, *known: str) -> None:
-    if given not in known:
-        raise ConfigError(f"{name} is {given!r}: it must be {' or '.join(map(repr, known))}.")

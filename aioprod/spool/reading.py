@@ -22,9 +22,9 @@ from aioprod.spool.layout import (
     find_groups,
     read_group,
 )
-from aioprod.spool.segments import Segments, read_groups
+from aioprod.spool.segments import Segments, end_of, read_groups
 
-__all__ = ["Position", "SpoolReader"]
+__all__ = ["Position", "SpoolReader", "number_of"]
 
 _CHUNK: Final = 1 << 20
 _BYTES_MAX: Final = 8 << 20
@@ -49,6 +49,11 @@ class Position(NamedTuple):
         if found is None:
             raise MarkerError(f"The position {shown(data)} is none of a spool.")
         return cls(int(found[1]), bytes.fromhex(found[2].decode()))
+
+
+def number_of(position: bytes) -> int:
+    """The number of the record at a position, read in less time; raises ValueError for what is none."""
+    return int(position.partition(b".")[0])
 
 
 class _Cursor(NamedTuple):
@@ -210,6 +215,8 @@ class SpoolReader:
         end = group.end - self._begin
         following = min(number + limit, group.next)
         try:
+            if self._end is None and following < group.next and not entry_at:
+                self._entries.read_all(self._data, begin, end, group.records)  # It may be torn behind these records.
             stop = self._entries.read(self._data, begin, end, following - number, rows)
             if following == group.next and stop != end:
                 raise CorruptRecordError(f"{end - stop} bytes follow the last record")
@@ -315,7 +322,7 @@ class SpoolReader:
 
     def _gone(self, position: Position, segment: Segment, groups: Sequence[Group]) -> AioprodError:
         """Why a record that is in Kafka is not in the segment that should have it."""
-        end, number = (groups[-1].end, groups[-1].next) if groups else (SEGMENT_BYTES, segment.base)
+        end, number = end_of(segment, groups)
         self._cursor = _Cursor(segment, end, number, NO_NAME)
         if self._is_followed():
             return self._damaged(f"its group at byte {end} is not whole")

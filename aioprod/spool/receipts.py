@@ -6,7 +6,6 @@ import asyncio
 from typing import Final
 
 from aioprod._logger import Logger
-from aioprod._user_code import raise_later
 from aioprod.errors import AioprodError
 from aioprod.interceptors import Interceptors
 from aioprod.metrics import Counter
@@ -14,41 +13,41 @@ from aioprod.relay.columns import Row
 from aioprod.spool.entries import EntryReader
 from aioprod.spool.gathering import Forming
 from aioprod.spool.kept import Kept
-from aioprod.spool.reading import Position
+from aioprod.spool.reading import Position, number_of
 from aioprod.spool.source import SpoolSource
 from aioprod.spool.waiters import Watched, call
-from aioprod.types import DeliveryCallback, ErrorCallback, ProducerRecord, RecordMetadata
+from aioprod.types import DeliveryCallback, ErrorCallback, RecordMetadata
 
-__all__ = ["Called", "FailedRecords", "Given", "SetAside"]
+__all__ = ["CallbackWaiter", "FailedRecords", "KeptWaiter", "SetAside"]
 
 _logger = Logger("aioprod.spool")
 
 
-class Given:
-    """A caller waits until some records are on disk; its future gets a `Kept` of the last one."""
+class KeptWaiter:
+    """Waits until some records are on disk; its future gets a `Kept` of the last one."""
 
-    def __init__(self, future: asyncio.Future[Kept], records: int, watched: Watched | None) -> None:
-        self._future = future
+    def __init__(self, records: int, watched: Watched | None) -> None:
+        self.future: Final[asyncio.Future[Kept]] = asyncio.get_running_loop().create_future()
         self._last: Final = records - 1
         self._watched = watched
-        """None where another process brings records to Kafka."""
+        """None where another process brings records to Kafka, or nothing does."""
 
     def kept(self, first: Position) -> None:
         """They are on the disk, with numbers from this one on."""
-        if not self._future.done():
+        if not self.future.done():
             number = first.number + self._last
             kept = Kept(Position(number, first.name).to_bytes(), self._watched)
             if self._watched is not None:
                 self._watched.watch(number, kept)
-            self._future.set_result(kept)
+            self.future.set_result(kept)
 
     def failed(self, error: AioprodError) -> None:
         """They are not, or that is not known."""
-        if not self._future.done():
-            self._future.set_exception(error.again())
+        if not self.future.done():
+            self.future.set_exception(error.again())
 
 
-class Called:
+class CallbackWaiter:
     """A callback is called when its record is in Kafka."""
 
     def __init__(self, callback: DeliveryCallback, watched: Watched) -> None:
@@ -61,24 +60,7 @@ class Called:
 
     def failed(self, error: AioprodError) -> None:
         """It is not, or that is not known."""
-        call(self._callback, None, error.again())
-
-
-class ErrorReports:
-    """Calls `on_error` for records that no caller waits for, or logs that there are some."""
-
-    def __init__(self, on_error: ErrorCallback | None) -> None:
-        self._on_error = on_error
-
-    def report(self, error: AioprodError, record: ProducerRecord) -> None:
-        """Report one record."""
-        if self._on_error is None:
-            return
-        try:
-            self._on_error(error, record)
-        except BaseException as raised:
-            if not raise_later(raised):
-                _logger.warning("on_error %r failed.", self._on_error, exc_info=raised)
+        call("The callback", self._callback, None, error.again())
 
 
 class FailedRecords:
@@ -86,7 +68,7 @@ class FailedRecords:
 
     def __init__(self, interceptors: Interceptors, on_error: ErrorCallback | None, failed: Counter) -> None:
         self._interceptors = interceptors
-        self._reports = ErrorReports(on_error)
+        self._on_error = on_error
         self._failed = failed
 
     def report(self, forming: Forming, error: AioprodError, seed: int) -> None:
@@ -103,8 +85,8 @@ class FailedRecords:
         rows = EntryReader(seed).read_all(data, 0, len(data), forming.records)
         for number in range(forming.records):
             record = rows.record(number)
-            if number not in watched:
-                self._reports.report(error, record)
+            if number not in watched and self._on_error is not None:
+                call("on_error", self._on_error, error, record)
             if self._interceptors:
                 self._interceptors.on_send_error(record, record.partition, error)
 
@@ -115,7 +97,7 @@ class SetAside:
     def __init__(self, source: SpoolSource, watched: Watched, on_error: ErrorCallback | None) -> None:
         self._source = source
         self._watched = watched
-        self._reports = ErrorReports(on_error)
+        self._on_error = on_error
 
     async def __call__(self, row: Row, error: AioprodError) -> None:
         """Write the record to the file of those that were set aside; raises SpoolError."""
@@ -123,5 +105,6 @@ class SetAside:
         record, position = row
         partition = -1 if record.partition is None else record.partition
         place = RecordMetadata(record.topic, partition, offset=-1, timestamp=-1)
-        if not self._watched.set_aside(Position.of(position).number, place, error):
-            self._reports.report(error, record)
+        is_reported = self._watched.set_aside(number_of(position), place, error)
+        if not is_reported and self._on_error is not None:
+            call("on_error", self._on_error, error, record)

@@ -12,7 +12,7 @@ from aioprod.spool.source import SpoolSource
 from aioprod.spool.waiters import Watched
 from aioprod.types import ErrorCallback
 
-__all__ = ["RelayTerms", "new_relay"]
+__all__ = ["RelayTerms", "new_relay", "producer_config"]
 
 
 class RelayTerms(NamedTuple):
@@ -26,6 +26,16 @@ class RelayTerms(NamedTuple):
     """Whether records that brokers will never take are set aside; else they end the relay."""
 
 
+def producer_config(config: ProducerConfig, terms: RelayTerms, transactional_id: str) -> ProducerConfig:
+    """The settings of a relay's producers; raises ConfigError for those that have no transactions."""
+    return config.replace(
+        key_serializer=None,
+        value_serializer=None,
+        interceptor_classes=(),
+        transactional_id=transactional_id if terms.is_exactly_once else None,
+    )
+
+
 def new_relay(
     source: SpoolSource,
     config: ProducerConfig,
@@ -37,12 +47,7 @@ def new_relay(
 ) -> RelayLoop:
     """A relay that was not started; raises ConfigError."""
     transactional_id = terms.transactional_id or f"aioprod-{source.owner.replace('-', '.', 1)}"
-    own = config.replace(
-        key_serializer=None,
-        value_serializer=None,
-        interceptor_classes=(),
-        transactional_id=transactional_id if terms.is_exactly_once else None,
-    )
+    own = producer_config(config, terms, transactional_id)
     return RelayLoop(
         source,
         lambda: Producer(config=own),

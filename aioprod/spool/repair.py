@@ -10,8 +10,8 @@ from typing import Final
 
 from aioprod.errors import SpoolError
 from aioprod.spool.entries import reseeded
-from aioprod.spool.files import TEMPORARY, Files, replace
-from aioprod.spool.inspection import Kind, Part, SegmentFile, list_segments, parts_of, said_of
+from aioprod.spool.files import TEMPORARY, Files, put, replace
+from aioprod.spool.inspection import Kind, Part, SegmentFile, description_of, list_segments, parts_of
 from aioprod.spool.layout import NO_NAME, Group, Segment, group_header, seed_of, segment_header
 from aioprod.spool.notes import DELIVERED, ID, NEW_ID, Identity, identity_in, read_id
 
@@ -57,7 +57,7 @@ def _keep_beside(files: Files, name: str) -> None:
     files.remove(temporary)
     for at in range(0, sizes[name], _CHUNK):
         files.write(temporary, at, files.read(name, at, _CHUNK))
-    _put(files, temporary, copy)
+    put(files, temporary, copy)
 
 
 def give_new_id(files: Files, folder: str, random_bytes: Callable[[int], bytes]) -> Identity:
@@ -87,7 +87,9 @@ def _check_whole(files: Files, segments: Sequence[SegmentFile]) -> None:
     for segment in segments:
         for part in parts_of(files, segment):
             if part.kind is Kind.DAMAGED:
-                raise SpoolError(said_of(segment, part), hint="Drop what can't be read: --give-up-damaged --new-id.")
+                raise SpoolError(
+                    description_of(segment, part), hint="Drop what can't be read: --give-up-damaged --new-id."
+                )
 
 
 def _write(
@@ -100,14 +102,7 @@ def _write(
     for data in _contents(parts_of(files, segment), head, spool_id, encoded):
         files.write(temporary, at, data)
         at += len(data)
-    _put(files, temporary, segment.name)
-
-
-def _put(files: Files, temporary: str, name: str) -> None:
-    """Give a whole file its name."""
-    files.sync(temporary)
-    files.rename(temporary, name)
-    files.sync_names()
+    put(files, temporary, segment.name)
 
 
 def _contents(

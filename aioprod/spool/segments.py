@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import Final, NamedTuple
@@ -27,7 +28,7 @@ from aioprod.spool.layout import (
     segment_header,
 )
 
-__all__ = ["Segments", "Tail", "read_groups"]
+__all__ = ["Segments", "Tail", "end_of", "read_groups"]
 
 _logger = Logger("aioprod.spool")
 
@@ -50,7 +51,7 @@ class Tail(NamedTuple):
 
 
 class Segments:
-    """The segments that a folder has, the first one first; `sizes` is what they had when they were listed."""
+    """The segments that a folder has, the first one first."""
 
     def __init__(self, files: Files, spool_id: bytes) -> None:
         self._files = files
@@ -94,10 +95,16 @@ class Segments:
         at = bisect_right(heads, segment.base, key=lambda head: head.base)
         return heads[at] if at < len(heads) else None
 
-    def trim(self, number: int) -> None:
-        """Remove the segments that have only records up to this number, but for the last one."""
+    def trim(self, number: int, last: str | None) -> None:
+        """Remove the segments that have only records up to this number, but for the last one.
+
+        `last` is the file of the last one whose name is on the disk: one behind it may not be there after a power cut.
+        None where another process writes, which is not known here.
+        """
         with self._changing:
             while len(self.heads) > 1 and self.heads[1].base <= number + 1:
+                if last is not None and file_name(self.heads[1].base) > last:
+                    break
                 self._files.remove(file_name(self.heads[0].base))
                 self.heads = self.heads[1:]
 
@@ -105,8 +112,8 @@ class Segments:
         """Raise SpoolError unless there is the number `known`, if the last segment can say it."""
         if self.heads:
             segment = self.heads[-1]
-            groups = read_groups(self._files, file_name(segment.base), segment, self.seed)
-            _check_end(groups[-1].next if groups else segment.base, known)
+            _, number = end_of(segment, read_groups(self._files, file_name(segment.base), segment, self.seed))
+            _check_end(number, known)
         else:
             _check_end(1, known)
 
@@ -127,12 +134,9 @@ class Segments:
         name = file_name(segment.base)
         size = self._files.sizes()[name]
         groups = read_groups(self._files, name, segment, self.seed)
-        end = groups[-1].end if groups else SEGMENT_BYTES
-        last = groups[-1] if groups else None
-        if last is not None and self._rewritten(name, last) is None:
+        if groups and not self._is_rewritten(name, groups[-1]):
             groups.pop()
-            end = last.at
-        number = groups[-1].next if groups else segment.base
+        end, number = end_of(segment, groups)
         if end < size:
             self._check_rest(name, end, size, number)
         _check_end(number, known)
@@ -143,16 +147,16 @@ class Segments:
         names = [group.name for group in groups if group.records]
         return Tail(name, end, number, names[-1] if names else segment.previous)
 
-    def _rewritten(self, name: str, group: Group) -> Group | None:
-        """Write the last group again; None if it is not whole."""
+    def _is_rewritten(self, name: str, group: Group) -> bool:
+        """Write the last group again; False if it is not whole."""
         data = self._files.read(name, group.at, GROUP_BYTES + group.size)
         try:
             EntryReader(self.seed).read_all(data, GROUP_BYTES, len(data), group.records if group.size else 0)
         except CorruptRecordError:
-            return None
+            return False
         self._files.write(name, group.at, data)
         self._files.sync(name)
-        return group
+        return True
 
     def _check_rest(self, name: str, end: int, size: int, number: int) -> None:
         """Raise SpoolError where a group follows what is not whole."""
@@ -186,6 +190,11 @@ def _check_end(number: int, known: int) -> None:
             hint="Was the folder copied in part? See what is missing with aioprod spool verify FOLDER; nothing was "
             "changed.",
         )
+
+
+def end_of(segment: Segment, groups: Sequence[Group]) -> tuple[int, int]:
+    """Where a segment with these groups ends, and the number of the record that would follow."""
+    return (groups[-1].end, groups[-1].next) if groups else (SEGMENT_BYTES, segment.base)
 
 
 def read_groups(files: Files, name: str, segment: Segment, seed: int) -> list[Group]:

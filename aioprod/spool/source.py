@@ -10,6 +10,7 @@ from aioprod._short_reprs import printable
 from aioprod.errors import AioprodError, SpoolError
 from aioprod.relay.columns import Row, Rows
 from aioprod.spool.aside import ASIDE, Aside
+from aioprod.spool.reading import number_of
 from aioprod.spool.storage import unusable
 from aioprod.spool.store import Store
 
@@ -28,21 +29,20 @@ class SpoolSource:
         """Called when records were delivered or set aside, and when there are no more."""
         self._follows_note = follows_note
         """Whether the folder's note says where to begin, as no marker in Kafka does."""
-        self._delivered: bytes | None = None
+        noted = store.delivered_position
+        self._delivered = noted.to_bytes() if follows_note and noted is not None else None
+        """Up to here records are in Kafka, as far as the relay knows."""
         self._read_to: tuple[bytes | None, int] = b"", 0
         """The position behind which the last read has found nothing, and the number up to which it has looked."""
 
     @classmethod
     async def of(cls, store: Store, on_progress: Callable[[], None], *, follows_note: bool) -> Self:
-        """The source of a store, which is closed if the file of what was set aside can't be read; raises SpoolError."""
+        """The source of a store; raises SpoolError where the file of what was set aside can't be read."""
         aside = Aside(store.files)
         try:
             await store.run(aside.load)
-        except BaseException as error:
-            await store.close()
-            if isinstance(error, OSError):
-                raise unusable(store.name, error) from error
-            raise
+        except OSError as error:
+            raise unusable(store.name, error) from error
         return cls(store, aside, on_progress, follows_note=follows_note)
 
     # --- what is known
@@ -73,16 +73,16 @@ class SpoolSource:
 
     async def read(self, after: bytes | None, limit: int) -> Rows:
         """The next records that are to be sent."""
+        if after is None and self._follows_note:
+            after = self._delivered
         begin = after
-        position = self._store.delivered_position
-        if after is None and self._follows_note and position is not None:
-            after = position.to_bytes()
         while rows := await self._store.read(after, limit):
-            aside = self._aside.positions
-            kept = [row for row in rows if row[1] not in aside] if aside else rows
+            if not self._aside.between(rows.numbers[0] - 1, rows.numbers[-1]):
+                return rows
+            kept = [row for row in rows if row[1] not in self._aside.positions]
             if kept:
                 return kept
-            after = rows[-1][1]
+            after = rows.position(-1)
         self._read_to = begin, self._store.passed
         self._on_progress()
         return rows
@@ -93,8 +93,8 @@ class SpoolSource:
 
     async def delivered(self, position: bytes) -> None:
         """Everything up to here is in Kafka for good."""
-        await self._store.delivered(position)
         self._delivered = position
+        await self._store.delivered(position)
         self._on_progress()
 
     async def set_aside(self, row: Row, error: AioprodError) -> None:
@@ -105,8 +105,8 @@ class SpoolSource:
         except OSError as failure:
             raise SpoolError(f"A record could not be written to {ASIDE}: {failure.strerror or failure}.") from failure
         _logger.warning(
-            "Record %s of the spool, for topic %r, was set aside in %s: %s",
-            position.partition(b".")[0].decode(),
+            "Record %d of the spool, for topic %r, was set aside in %s: %s",
+            number_of(position),
             record.topic,
             ASIDE,
             printable(str(error), 500),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Sequence
@@ -10,22 +9,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from aioprod.cluster.names import topic_name_error
-from aioprod.errors import AioprodError, ConfigError, InvalidTopicError, UsageError
+from aioprod.calls.session import check_topic_name
+from aioprod.errors import ConfigError, RecordTooLargeError, UsageError
 from aioprod.interceptors import Interceptors
 from aioprod.producer.preparation import Preparation, Prepared
 from aioprod.spool.entries import encode_entry
 from aioprod.spool.layout import seed_of
-from aioprod.spool.reading import Position
+from aioprod.spool.receipts import KeptWaiter
 from aioprod.spool.storage import Storage
 from aioprod.spool.store import Limits, Store
 from aioprod.types import ProducerRecord
 
-__all__ = ["MAX_BYTES", "Spool", "Waiter", "encoded", "limits_of"]
+__all__ = ["MAX_BYTES", "Spool", "encoded", "limits_of"]
 
 MAX_BYTES: Final = 1 << 30
 SEGMENT_BYTES: Final = 64 << 20
 _PENDING_BYTES: Final = 32 << 20
+_CALL_MAX: Final = 1 << 30
+"""The bytes of one call: a group, and a record, have less than 2 GiB."""
 _LEAST: Final = 1 << 16
 """The least bytes of a spool."""
 
@@ -102,10 +103,14 @@ class Spool:
             raise UsageError("append() was given no records.")
         seed, now_ms = seed_of(store.spool_id), time.time_ns() // 1_000_000
         data = b"".join([encoded(self._preparation.prepare(record), now_ms, seed) for record in given])
-        waiter = Waiter()
+        if len(data) > _CALL_MAX:
+            raise RecordTooLargeError(
+                f"append() was given {len(data)} bytes of records, and takes {_CALL_MAX} at a time.",
+                hint="Give fewer records, or smaller ones.",
+            )
+        waiter = KeptWaiter(len(given), None)
         store.add(data, len(given), waiter)
-        first = await waiter.future
-        return first._replace(number=first.number + len(given) - 1).to_bytes()
+        return (await waiter.future).position
 
     async def read(self, after: bytes | None, limit: int) -> Sequence[tuple[ProducerRecord, bytes]]:
         """The records behind this position, and theirs: `limit` at most, fewer where they have many bytes.
@@ -143,29 +148,10 @@ class Spool:
         return self._store
 
 
-class Waiter:
-    """Waits for some records to be on the disk; its future has the position of the first."""
-
-    def __init__(self) -> None:
-        self.future: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
-
-    def kept(self, first: Position) -> None:
-        """They are on the disk."""
-        if not self.future.done():
-            self.future.set_result(first)
-
-    def failed(self, error: AioprodError) -> None:
-        """They are not, or that is not known."""
-        if not self.future.done():
-            self.future.set_exception(error.again())
-
-
 def encoded(prepared: Prepared, now_ms: int, seed: int) -> bytearray:
     """A checked record as the spool has it; one without a timestamp gets the present time. Raises InvalidTopicError."""
     topic, key, value, headers, partition, timestamp = prepared
-    reason = topic_name_error(topic)
-    if reason is not None:
-        raise InvalidTopicError(reason)
+    check_topic_name(topic)
     return encode_entry(
         topic.encode(), key, value, headers, partition, now_ms if timestamp is None else timestamp, seed
     )

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from aioprod._logger import Logger
-from aioprod.errors import AioprodError, BufferFullError, MarkerError, RecordTooLargeError, SpoolError
-from aioprod.spool.files import READER, WRITER, lock, says_full
+from aioprod.errors import (
+    AioprodError,
+    BufferFullError,
+    MarkerError,
+    ProducerClosedError,
+    RecordTooLargeError,
+    SpoolError,
+)
+from aioprod.relay.columns import ColumnRows
+from aioprod.spool.files import READER, WRITER, is_disk_full, lock
 from aioprod.spool.gathering import NO_ROOM, NOW, Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, SEGMENT_BYTES, SUFFIX, Group, file_name
-from aioprod.spool.notes import DELIVERED, END, Identity, create_id, noted_end, read_id, read_note, write_note
+from aioprod.spool.notes import DELIVERED, END, Identity, create_id, noted_number, read_id, read_note, write_note
 from aioprod.spool.reading import Position, SpoolReader
 from aioprod.spool.segments import Segments
 from aioprod.spool.storage import Storage, unusable
 from aioprod.spool.writing import GroupCommit, GroupWriter, Written
-from aioprod.types import ProducerRecord
 from aioprod.wire.buffer import Buffer
 
 __all__ = ["Limits", "Store"]
@@ -59,6 +66,8 @@ class Store:
         self._begin: Final = identity.begin
         self._commit: GroupCommit | None = None
         self._writer: GroupWriter | None = None
+        self._end = 1
+        """The number of the next record. A thread that reads must not see one before its caller was notified."""
         self._reader: SpoolReader | None = None
         self._gathering = Gathering(limits.max_bytes - _OVERHEAD, limits.pending_bytes)
         self._sizes: dict[str, int] = {}
@@ -74,6 +83,7 @@ class Store:
         self._turn = asyncio.Lock()
         self._waiting = 0
         """How many calls wait for room."""
+        self._is_closing = False
         self._looking: asyncio.Task[None] | None = None
 
     @staticmethod
@@ -94,8 +104,8 @@ class Store:
         def opened() -> tuple[Store, GroupWriter | None]:
             if not writes:
                 read_id(storage.files, storage.name)  # A folder that is no spool gets no file of a lock.
-            for name, wanted in ((WRITER, writes), (READER, reads)):
-                if wanted:
+            for name, is_locked in ((WRITER, writes), (READER, reads)):
+                if is_locked:
                     lock(storage.files, name, storage.name)
             if writes:
                 create_id(storage.files, storage.random_bytes)
@@ -111,11 +121,11 @@ class Store:
             await storage.close()
             raise
         if writer is not None:
-            store._writer = writer
+            store._writer, store._end = writer, writer.tail.number
             store._commit = GroupCommit(writer, storage, store._note_durable, store._note_failed, store._gathering)
             store._on_durable, store._on_failed = on_durable, on_failed
         if reads:
-            end = None if writer is None else store._end
+            end = None if writer is None else lambda: store._end
             store._reader = SpoolReader(
                 storage.files, store._segments, end, lambda: store.delivered_number, store._begin
             )
@@ -127,7 +137,7 @@ class Store:
         self._read_delivered()
         self._segments.list()
         writer = None
-        known = max(self._noted, noted_end(self.files))
+        known = max(self._noted, noted_number(self.files, END))
         if not writes:
             self._segments.check(known)
         else:
@@ -139,7 +149,10 @@ class Store:
         return writer
 
     async def close(self) -> None:
-        """Write what waits, seal the end, and unlock the folder."""
+        """Write what waits, seal the end, and unlock the folder. Calls that wait for room raise ProducerClosedError."""
+        self._is_closing = True
+        self._open_intake()
+        self._freed.set()
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait([self._looking])
@@ -178,24 +191,21 @@ class Store:
     @property
     def last_number(self) -> int:
         """The number of the last record that is on the disk, 0 without one."""
-        return self._end() - 1
+        return self._end - 1
 
     @property
     def failure(self) -> SpoolError | None:
         """Why nothing is accepted any more; None while all is well."""
         return None if self._writer is None else self._writer.failure
 
-    def _end(self) -> int:
-        return 1 if self._writer is None else self._writer.tail.number
-
     # --- writing
 
     def add(self, data: Buffer, records: int, waiter: Written | None, *, is_urgent: bool = True) -> None:
         """Write these encoded records soon.
 
-        Raises BufferFullError where there is no room, RecordTooLargeError where there may never be, and SpoolError
-        after a failure. It is urgent where a caller waits for just these. `waiter` is notified once of what became of
-        them; without one `on_failed` has the records that could not be kept.
+        Raises BufferFullError where there is no room, RecordTooLargeError where there may never be, SpoolError after a
+        failure, and ProducerClosedError. It is urgent where a caller waits for just these. `waiter` is notified once of
+        what became of them; without one `on_failed` has the records that could not be kept.
         """
         when = self._gathering.add(data, records, waiter, is_urgent)
         if when == NO_ROOM:
@@ -219,7 +229,7 @@ class Store:
                 raise self._not_taken(len(data)) from None
             finally:
                 self._waiting -= 1
-                self._gathering.is_open = self._waiting == 0 and self.failure is None
+                self._open_intake()
         self._begin_write(when)
 
     async def drain(self) -> None:
@@ -239,13 +249,13 @@ class Store:
             commit.begin(when)
 
     async def _until_room(self, size: int) -> None:
-        """Wait for room; raises SpoolError after a failure."""
+        """Wait for room; raises SpoolError after a failure, and ProducerClosedError."""
         while True:
-            if self.failure is not None:
-                raise self.failure.again()
+            self._check_open()
             if self._gathering.has_room(size):
                 return
-            await self._until_freed()
+            self._freed.clear()
+            await self._freed.wait()
 
     def _check_size(self, size: int) -> None:
         """Raise RecordTooLargeError for what may never have room: the last segment stays when all is delivered."""
@@ -258,9 +268,17 @@ class Store:
                 hint="Give it more max_bytes, or smaller segment_bytes.",
             )
 
-    def _not_taken(self, size: int) -> BufferFullError | SpoolError:
+    def _check_open(self) -> None:
         if self.failure is not None:
-            return self.failure.again()
+            raise self.failure.again()
+        if self._is_closing:
+            raise ProducerClosedError(f"The spool {self.name} was closed before the record was taken: it is not kept.")
+
+    def _open_intake(self) -> None:
+        self._gathering.is_open = self._waiting == 0 and self.failure is None and not self._is_closing
+
+    def _not_taken(self, size: int) -> BufferFullError:
+        self._check_open()
         self._check_size(size)
         return self._full(size)
 
@@ -278,13 +296,10 @@ class Store:
             hint="Wait for room with `await drain()`, or use `await send()`.",
         )
 
-    async def _until_freed(self) -> None:
-        self._freed.clear()
-        await self._freed.wait()
-
     def _note_durable(self, group: Group) -> None:
         assert self._writer is not None
         name = self._writer.tail.name
+        self._end = group.next
         self._gathering.file_bytes += group.end - self._sizes.get(name, 0)
         self._sizes[name] = group.end
         self._more.set()
@@ -293,7 +308,7 @@ class Store:
             self._on_durable(group)
 
     def _note_failed(self, forming: Forming, error: AioprodError) -> None:
-        self._gathering.is_open = self._waiting == 0 and self.failure is None
+        self._open_intake()
         self._freed.set()
         if self._on_failed is not None:
             self._on_failed(forming, error)
@@ -306,7 +321,7 @@ class Store:
 
     # --- reading: a relay's source
 
-    async def read(self, after: bytes | None, limit: int) -> Sequence[tuple[ProducerRecord, bytes]]:
+    async def read(self, after: bytes | None, limit: int) -> ColumnRows:
         """The records behind this position. Raises MarkerError, SpoolError, OSError."""
         reader = self._reader
         assert reader is not None
@@ -346,9 +361,9 @@ class Store:
         try:
             self._note_delivered()
         except OSError as error:
-            if not says_full(error):  # Else there is room for it when the segments are gone.
+            if not is_disk_full(error):  # Else there is room for it when the segments are gone.
                 raise
-        self._segments.trim(self.delivered_number)
+        self._segments.trim(self.delivered_number, None if self._writer is None else self._writer.tail.name)
 
     def _forget_before(self, base: int) -> None:
         """The segments before this one are gone."""

@@ -11,6 +11,7 @@ from aioprod.errors import AioprodError
 from aioprod.interceptors import Interceptors
 from aioprod.relay.columns import ColumnRows, Rows
 from aioprod.spool.kept import Kept
+from aioprod.spool.reading import number_of
 from aioprod.types import DeliveryCallback, RecordMetadata
 
 __all__ = ["Watched"]
@@ -39,22 +40,24 @@ class Watched:
         """Call back with the outcome of a record."""
         self._callbacks[number] = callback
 
-    def wanted(self, rows: Rows) -> Sequence[int]:
+    def awaited(self, rows: Rows) -> Sequence[int]:
         """The indexes of the records that are watched."""
         if self._interceptors:
             return range(len(rows))
         if not self._kept and not self._callbacks:
             return ()
-        first, last = _number(_position(rows, 0)), _number(_position(rows, -1))
-        watched = {*self._kept, *self._callbacks}
-        if len(rows) == last - first + 1:
-            return sorted(number - first for number in watched if first <= number <= last)
-        return [at for at in range(len(rows)) if _number(_position(rows, at)) in watched]
+        first, last = number_of(_position(rows, 0)), number_of(_position(rows, -1))
+        kept, callbacks = self._kept, self._callbacks
+        if len(kept) + len(callbacks) < len(rows) == last - first + 1:
+            return sorted(number - first for number in {*kept, *callbacks} if first <= number <= last)
+        # After an outage many more may be watched than are in one run: look at each of its rows.
+        numbers = rows.numbers if isinstance(rows, ColumnRows) else [number_of(position) for _, position in rows]
+        return [at for at, number in enumerate(numbers) if number in callbacks or number in kept]
 
     def delivered(self, rows: Rows, places: Mapping[int, RecordMetadata]) -> None:
         """These records are in Kafka for good."""
         for index, place in places.items():
-            self._report(_number(_position(rows, index)), place, None)
+            self._report(number_of(_position(rows, index)), place, None)
 
     def set_aside(self, number: int, place: RecordMetadata, error: AioprodError) -> bool:
         """A record will not be in Kafka; `place` has its topic. Whether a caller or a callback was notified."""
@@ -71,24 +74,20 @@ class Watched:
             kept.resolve(place) if error is None else kept.fail(error)
         callback = self._callbacks.pop(number, None)
         if callback is not None:
-            call(callback, None if error is not None else place, error)
+            call("The callback", callback, None if error is not None else place, error)
         if self._interceptors:
             self._interceptors.on_acknowledgement(place, error)
         return kept is not None or callback is not None
 
 
-def call(callback: DeliveryCallback, place: RecordMetadata | None, error: AioprodError | None) -> None:
-    """Call a user's callback; what it raises is logged."""
+def call(name: str, function: Callable[..., object], *arguments: object) -> None:
+    """Call a function of the user's; what it raises is logged."""
     try:
-        callback(place, error)
+        function(*arguments)
     except BaseException as raised:
         if not raise_later(raised):
-            _logger.warning("The callback %r failed.", callback, exc_info=raised)
+            _logger.warning("%s %r failed.", name, function, exc_info=raised)
 
 
 def _position(rows: Rows, index: int) -> bytes:
     return rows.position(index) if isinstance(rows, ColumnRows) else rows[index][1]
-
-
-def _number(position: bytes) -> int:
-    return int(position[: position.index(b".")])

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from aioprod._logger import Logger
 from aioprod.errors import AioprodError, BufferFullError, SpoolError
-from aioprod.spool.files import Files, says_full
+from aioprod.spool.files import Files, is_disk_full
 from aioprod.spool.gathering import NOW, Forming, Gathering
 from aioprod.spool.layout import GROUP_BYTES, NAME_BYTES, SEGMENT_BYTES, Group, Segment, file_name, group_header
 from aioprod.spool.reading import Position
@@ -100,7 +100,7 @@ class GroupWriter:
         try:
             self._files.write(self.tail.name, self.tail.at, data)
         except OSError as error:
-            if not says_full(error):
+            if not is_disk_full(error):
                 raise
             # Synced, as the next group may go to another segment, and this one would end with a part of a group.
             self._files.truncate(self.tail.name, self.tail.at)
@@ -114,7 +114,7 @@ class GroupWriter:
         try:
             self._segments.begin(segment)
         except OSError as error:
-            if says_full(error):
+            if is_disk_full(error):
                 raise _NoRoomError(*error.args) from error
             raise
         self._is_rolling = False
@@ -164,7 +164,7 @@ class GroupCommit:
         self._moved = asyncio.Event()
         self.lingering: asyncio.TimerHandle | None = None
         """Will write what was gathered; None where nothing waits for others."""
-        self._task = asyncio.create_task(self._write_all(), name="aioprod spool writes")
+        self._task = self._started()
 
     def begin(self, when: int) -> None:
         """Write what was gathered `NOW`, or `LATER`: within some milliseconds."""
@@ -185,6 +185,9 @@ class GroupCommit:
         last = self._gathering.added
         self.write_now()
         while self._done < last:
+            if self._task.done():  # A loop that ends has cancelled it: what was accepted is written all the same.
+                self._wake.set()
+                self._task = self._started()
             self._moved.clear()
             await self._moved.wait()
 
@@ -193,6 +196,11 @@ class GroupCommit:
         await self.drain()
         self._task.cancel()
         await asyncio.wait([self._task])
+
+    def _started(self) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._write_all(), name="aioprod spool writes")
+        task.add_done_callback(lambda _: self._moved.set())
+        return task
 
     async def _write_all(self) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""`aioprod spool`: what folders have, who has them open, and bringing their records to Kafka."""
+"""`aioprod spool`: what folders have, which processes have them open, and bringing their records to Kafka."""
 
 from __future__ import annotations
 

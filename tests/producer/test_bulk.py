@@ -51,6 +51,15 @@ async def test_it_is_done_when_the_call_has_ended_and_all_have_their_outcome() -
     assert bulk.result().offsets == {TopicPartition("t", 0): (range(5, 7),)}
 
 
+async def test_the_places_of_records_are_theirs_where_some_are_not_known() -> None:
+    bulk = new_bulk()
+    runs = [take(bulk, partition) for partition in (0, 1, 0, 0)]
+    for run, offset in ((runs[3], 9), (runs[1], 5), (runs[0], -1), (runs[2], 7)):
+        bulk.complete(TopicPartition("t", int(run is runs[1])), run, offset, -1, None, 0)
+    bulk.close()
+    assert bulk.result().places([0, 1, 2, 3]) == [(0, -1, -1), (1, 5, -1), (0, 7, -1), (0, 9, -1)]
+
+
 async def test_an_empty_call_is_done_when_it_is_closed() -> None:
     bulk = new_bulk()
     bulk.close()
@@ -78,6 +87,16 @@ async def test_ranges_that_touch_are_joined_in_whatever_order_they_come(order: t
         bulk.complete(TopicPartition("t", 0), runs[index], 10 + index, -1, None, 0)
     bulk.close()
     assert bulk.result().offsets == {TopicPartition("t", 0): (range(10, 13),)}
+
+
+async def test_a_place_that_is_not_known_moves_no_other() -> None:
+    bulk = new_bulk()
+    place = TopicPartition("t", 0)
+    runs = [take(bulk, 0) for _ in range(3)]
+    for run, offset in zip(runs, (10, -1, 12), strict=True):
+        bulk.complete(place, run, offset, -1, None, 0)
+    bulk.close()
+    assert bulk.result().places([0, 1, 2]) == [(0, 10, -1), (0, -1, -1), (0, 12, -1)]
 
 
 async def test_failures_are_in_the_order_of_the_call() -> None:

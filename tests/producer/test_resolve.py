@@ -496,7 +496,7 @@ async def test_bad_input() -> None:
         await rejects(producer, not_sent, r"takes an UnknownOutcomeError, not a NotSentError\.")
         await rejects(producer, TransactionUnknownError("m"), r"not a TransactionUnknownError.*`status`")
         await rejects(producer, scene.error, r"resolve\(timeout=-1\) is not a time", -1)
-        async with running(scene.brokers) as other:
+        async with new_producer(scene.brokers.bootstrap) as other:
             await rejects(other, scene.error, "of another producer")
         elsewhere = pickle.loads(pickle.dumps(scene.error))
         assert not elsewhere.resolvable

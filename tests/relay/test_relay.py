@@ -246,6 +246,19 @@ async def test_a_transaction_that_timed_out_is_no_takeover(
     assert "starts again in" in caplog.text
 
 
+async def test_a_fence_before_it_has_written_its_name_is_no_takeover(brokers: FakeCluster) -> None:
+    """The name in the marker is its predecessor's then, such as that of a process that was killed."""
+    source = ListSource()
+    source.put_numbers(2)
+    async with running(new_relay(brokers, source)) as task:
+        await delivered(task, source)
+    brokers.fault(EndTxnRequest, error=ErrorCode.INVALID_PRODUCER_EPOCH)
+    source.put_numbers(2)
+    async with running(new_relay(brokers, source)) as task:
+        await delivered(task, source)
+    check(brokers, 4)
+
+
 async def test_of_two_relays_one_stops(brokers: FakeCluster) -> None:
     """It is the first one, if the second has a moment to write its name into the marker."""
     source = ListSource()

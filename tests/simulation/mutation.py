@@ -21,6 +21,8 @@ class Mutation:
     new: str
     noticed_by: str = "tests.simulation"
     """The program whose seeds are to notice it."""
+    kind: str = "producers"
+    """What its seeds are of."""
 
     def apply(self) -> None:
         """Import aioprod with the change; raises RuntimeError when it was imported before, or is compiled."""

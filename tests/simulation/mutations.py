@@ -273,6 +273,7 @@ _ALL = (
         "aioprod.group.work.progress",
         "        low = next((at for at in self._unfinished if at != finished), self._end)\n",
         "        low = next((at for at in self._unfinished if at != finished), self._end - 1) + 1\n",
+        kind="members",
     ),
     Mutation(
         "a record is finished before its handler ends",
@@ -280,48 +281,158 @@ _ALL = (
         "            await self._plan.handler(await self._fetcher.deserialized(job.record))\n",
         "            job.progress.finish(job.record.offset)\n"
         "            await self._plan.handler(await self._fetcher.deserialized(job.record))\n",
+        kind="members",
     ),
     Mutation(
         "two records of a key are in work at once",
         "aioprod.group.work.work",
         "            return tp, record.key\n",
         "            return tp, record.key, record.offset % 2\n",
+        kind="members",
     ),
     Mutation(
         "marks name one record too many",
         "aioprod.group.work.progress",
         "            if at != finished:\n                gaps.append(at)\n",
         "            if at != finished and at % 7:\n                gaps.append(at)\n",
+        kind="members",
     ),
     Mutation(
         "what the former owner has finished is handled again",
         "aioprod.group.work.work",
         "            marks = NOTHING if committed is None else decoded(committed.offset, committed.metadata)\n",
         "            marks = NOTHING\n",
+        kind="members",
     ),
     Mutation(
         "a letter's offset is not in its transaction",
         "aioprod.group.work.letter_sender",
         "            await letters.producer.send_offsets_to_transaction(transaction.offsets, reading)\n",
         "",
+        kind="members",
     ),
     Mutation(
         "a commit does not wait for the transaction of a letter",
         "aioprod.group.work.commits",
         "            if progress is not self._in_transaction\n",
         "",
+        kind="members",
     ),
     Mutation(
         "a commit leaves the marks of letters out where they don't fit",
         "aioprod.group.work.progress",
         "        if marks.end < max(self._kept_end, 0 if finished is None else finished + 1):\n",
         "        if marks.end < 0:\n",
+        kind="members",
     ),
     Mutation(
         "handlers of lost partitions go on",
         "aioprod.group.work.work",
         "                del self._running[job]\n                task.cancel()\n",
         "                del self._running[job]\n",
+        kind="members",
+    ),
+    Mutation(
+        "a file is renamed before it is synced",
+        "aioprod.spool.files",
+        "    files.sync(temporary)\n    files.rename(temporary, name)\n",
+        "    files.rename(temporary, name)\n    files.sync(name)\n",
+        kind="spool",
+    ),
+    Mutation(
+        "names of files are not synced",
+        "aioprod.spool.files",
+        "    files.rename(temporary, name)\n    files.sync_names()\n",
+        "    files.rename(temporary, name)\n",
+        kind="spool",
+    ),
+    Mutation(
+        "the checksum of a record is not looked at",
+        "aioprod.spool.entries",
+        "if not is_whole or crc32(memory.copied(source, at + _FRAME, length), self._seed) != _crc(source, at + 4):",
+        "if not is_whole:",
+        kind="spool",
+    ),
+    Mutation(
+        "a group is not synced",
+        "aioprod.spool.writing",
+        "*parts)))\n            self._files.sync(self.tail.name)\n",
+        "*parts)))\n",
+        kind="spool",
+    ),
+    Mutation(
+        "a sync that has failed is tried again, and believed",
+        "aioprod.spool.writing",
+        "*parts)))\n            self._files.sync(self.tail.name)\n",
+        "*parts)))\n            try:\n                self._files.sync(self.tail.name)\n            except OSError:\n"
+        "                self._files.sync(self.tail.name)\n",
+        kind="spool",
+    ),
+    Mutation(
+        "records are read before they are on the disk",
+        "aioprod.spool.writing",
+        "*parts)))\n            self._files.sync(self.tail.name)\n",
+        "*parts)))\n            self.tail = Tail(self.tail.name, group.end, group.next, group.name)\n"
+        "            self._files.sync(self.tail.name)\n",
+        kind="spool",
+    ),
+    Mutation(
+        "a torn group is not cut off",
+        "aioprod.spool.segments",
+        "        self._files.truncate(name, end)\n        self._files.sync(name)\n",
+        "",
+        kind="spool",
+    ),
+    Mutation(
+        "the last group is not written again",
+        "aioprod.spool.segments",
+        "        self._files.write(name, group.at, data)\n        self._files.sync(name)\n        return True\n",
+        "        return True\n",
+        kind="spool",
+    ),
+    Mutation(
+        "what a full disk has left of a group stays",
+        "aioprod.spool.writing",
+        "            self._files.truncate(self.tail.name, self.tail.at)\n            self._files.sync(self.tail.name)\n"
+        "            raise _NoRoomError",
+        "            raise _NoRoomError",
+        kind="spool",
+    ),
+    Mutation(
+        "a segment that has only a seal is followed by one of its name",
+        "aioprod.spool.segments",
+        "        return self.name != file_name(self.number)\n",
+        "        return self.at > SEGMENT_BYTES\n",
+        kind="spool",
+    ),
+    Mutation(
+        "segments are removed before a later one is on the disk",
+        "aioprod.spool.segments",
+        "                if last is not None and file_name(self.heads[1].base) > last:\n                    break\n",
+        "",
+        kind="spooled",
+    ),
+    Mutation(
+        "records are trimmed before they are committed",
+        "aioprod.relay.loop",
+        "        await delivery.deliver(run, sent)\n",
+        "        await self._source.delivered(run.position)\n        await delivery.deliver(run, sent)\n",
+        kind="spooled",
+    ),
+    Mutation(
+        "the marker is outside of the transaction",
+        "aioprod.relay.delivery",
+        "            await self._producer.send_offsets_to_transaction({place: offset}, self._markers.group)\n",
+        "            await self._producer.commit_transaction()\n            await self._producer.begin_transaction()\n"
+        "            await self._producer.send_offsets_to_transaction({place: offset}, self._markers.group)\n",
+        kind="spooled",
+    ),
+    Mutation(
+        "the place of a record is reported before its commit",
+        "aioprod.relay.loop",
+        "            self._sent = (run, places, start)\n",
+        "            self._outcomes.delivered(run.rows, places)\n",
+        kind="spooled",
     ),
 )
 MUTATIONS = {mutation.name: mutation for mutation in _ALL}
@@ -354,9 +465,7 @@ def _first_seed(name: str, seeds: int) -> tuple[int | None, str]:
     mutation = MUTATIONS[name]
     command = [sys.executable, "-m", mutation.noticed_by, f"--seeds={seeds}", f"--mutation={name}"]
     if mutation.noticed_by != RESOLVING:
-        command += ["--processes=1", "--stop"]
-    if mutation.module.startswith("aioprod.group."):
-        command.append("--members")
+        command += ["--processes=1", "--stop", f"--{mutation.kind}"]
     environment = os.environ | {"AIOPROD_NO_EXT": "1"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     found = re.search(r"^Seed (\d+) .*:\n +(.*)$", done.stdout, re.MULTILINE)

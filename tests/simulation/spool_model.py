@@ -58,8 +58,8 @@ class SpoolModel:
             self._note(number, first.name, value)
         self.acknowledged = max(self.acknowledged, first.number + len(call.values) - 1)
 
-    def read(self, after: bytes | None, rows: Sequence[tuple[ProducerRecord, bytes]], wanted: int) -> None:
-        """Records were read; up to the number `wanted` they had been acknowledged before."""
+    def read(self, after: bytes | None, rows: Sequence[tuple[ProducerRecord, bytes]], acknowledged: int) -> None:
+        """Records were read; up to the number `acknowledged` they had been acknowledged before."""
         last = Position.of(after).number if after is not None else 0
         for record, position in rows:
             number, name = Position.of(position)
@@ -67,8 +67,8 @@ class SpoolModel:
                 self.problems.append(f"number {number} was read after {last}")
             last = number
             self._note(number, name, record.value if isinstance(record.value, bytes) else b"")
-        if not rows and last < wanted:
-            self.problems.append(f"nothing was read after {last}, and number {wanted} was acknowledged")
+        if not rows and last < acknowledged:
+            self.problems.append(f"nothing was read after {last}, and number {acknowledged} was acknowledged")
 
     def _note(self, number: int, name: bytes, value: bytes) -> None:
         what, call = value.partition(b":")[0].decode(errors="replace"), self._calls.get(value)

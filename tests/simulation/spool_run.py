@@ -12,11 +12,13 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from aioprod._loops import look_at
 from aioprod.errors import AioprodError, BufferFullError, RecordTooLargeError, SpoolError
 from aioprod.spool.entries import encode_entry
+from aioprod.spool.kept import Kept
 from aioprod.spool.layout import seed_of
 from aioprod.spool.reading import Position
-from aioprod.spool.spool import Waiter
+from aioprod.spool.receipts import KeptWaiter
 from aioprod.spool.storage import Storage
 from aioprod.spool.store import Limits, Store
 from aioprod.testing.simulation import SimulatedLoop
@@ -30,6 +32,8 @@ __all__ = ["FailingFiles", "run_spool_seed"]
 
 _LIFE_MAX_S = 2.0
 """Simulated seconds of a process that is killed."""
+_CRASH_S = 0.1
+"""So long a process that is to die at a call may make none."""
 _UNREADABLE_S = 0.01
 """The pause after a read that has failed."""
 
@@ -37,7 +41,8 @@ _UNREADABLE_S = 0.01
 def run_spool_seed(seed: int, show: Callable[[str], object] | None = None) -> Result:
     """Run one seed; `show` gets each line of the trace."""
     plan, result = SpoolPlan.draw(seed), Result(seed)
-    logging.getLogger("aioprod.spool").disabled = show is None  # Failures and cuts are most of what happens.
+    logger = logging.getLogger("aioprod.spool")
+    logger.disabled = show is None  # Failures and cuts are most of what happens.
     gc.disable()
     try:
         with SimulatedLoop(seed) as loop:
@@ -51,6 +56,7 @@ def run_spool_seed(seed: int, show: Callable[[str], object] | None = None) -> Re
             result.digest, result.simulated_s = loop.trace.digest, loop.time() - 1000.0
     finally:
         gc.enable()
+        logger.disabled = False  # Tests that run later look at what is logged.
     return result
 
 
@@ -115,7 +121,7 @@ class SpoolRun:
         storage = storage_of(files, slow_s=plan.slow_s, on_crash=lambda: self._die(process, files))
         self._processes[what] = process, files
         life_s = _LIFE_MAX_S if ends == "close" and what == "write" else random.random() * random.choice([0.01, 0.2, 2])
-        killing = self.loop.call_later(life_s, self._die, process, files)
+        killing = self.loop.call_later(life_s, self._die_soon, process, files)
         self.loop.trace(what, "starts:", ends, crash_at or "")
         try:
             await process.run(work(storage))
@@ -134,8 +140,18 @@ class SpoolRun:
         cause = error if isinstance(error, OSError) else error.__cause__
         return isinstance(cause, OSError) and cause.errno == errno.ENOSPC
 
+    def _die_soon(self, process: Process, files: SimulatedFiles) -> None:
+        """A process dies now, or at one of its next calls."""
+        if self.random.random() < 0.5:
+            self._die(process, files)
+        else:
+            files.crash_at = files.steps + self.random.randint(1, 4)
+            self.loop.call_later(_CRASH_S, self._die, process, files)
+
     def _die(self, process: Process, files: SimulatedFiles) -> None:
         """A process is killed, or all are, as the power fails."""
+        if process.is_dead:
+            return
         if self.random.random() < self.plan.power_cuts:
             self.result.injected["power cut"] += 1
             self.loop.trace("power cut")
@@ -160,7 +176,7 @@ class SpoolRun:
         await asyncio.gather(*(self._append(store) for _ in range(self.plan.writers)))
         if reading is not None:
             if self.random.random() < 0.5:
-                await asyncio.sleep(self.random.random() * 0.1)
+                await asyncio.sleep(self.random.random() * self.random.choice([0.1, 1.0]))
             reading.cancel()
             await asyncio.wait([reading])
             if not reading.cancelled():
@@ -176,7 +192,7 @@ class SpoolRun:
                 await asyncio.sleep(random.random() * plan.pause_max_s)
             values = [self._value() for _ in range(random.randint(1, plan.records_max))]
             data = b"".join(encode_entry(b"t", None, value, b"\0", -1, 0, seed) for value in values)
-            waiter = Waiter()
+            waiter = KeptWaiter(len(values), None)
             call = self.model.call(values, is_in_order=random.random() < 0.5)
             try:
                 if call.is_in_order:
@@ -194,15 +210,17 @@ class SpoolRun:
 
     def _value(self) -> bytes:
         self._count += 1
-        return b"%d:" % self._count + bytes(self.random.randint(0, self.plan.size_max))
+        # No zeros, which holes in files have.
+        return b"%d:" % self._count + b"%d" % self._count * (self.random.randint(0, self.plan.size_max) // 3)
 
-    def _note(self, call: Call, answer: asyncio.Future[Position]) -> None:
+    def _note(self, call: Call, answer: asyncio.Future[Kept]) -> None:
         """A call was answered."""
         if answer.cancelled():
             return
         error = answer.exception()
         if error is None:
-            position = answer.result()
+            last = Position.of(answer.result().position)
+            position = last._replace(number=last.number - len(call.values) + 1)
             self.loop.trace("kept", position.number, call.values[0].partition(b":")[0])
             self.model.kept(call, position)
             self.result.outcomes["kept"] += len(call.values)
@@ -233,10 +251,10 @@ class SpoolRun:
             model.problems.append(f"{position} was noted as delivered, and the marker is {model.marker!r}")
         after = model.marker
         while True:
-            wanted = model.acknowledged
+            acknowledged = model.acknowledged
             try:
                 reading = asyncio.ensure_future(store.read(after, random.randint(1, plan.read_max)))
-                reading.add_done_callback(_look_at)
+                reading.add_done_callback(look_at)  # Where the process dies it is not awaited.
                 if random.random() < plan.cancels:
                     await asyncio.sleep(random.random() * plan.slow_s)
                     reading.cancel()
@@ -245,7 +263,7 @@ class SpoolRun:
                         continue
                 rows = await reading
                 self.loop.trace("read", len(rows), after)
-                model.read(after, rows, wanted)
+                model.read(after, rows, acknowledged)
                 if rows:
                     after = rows[-1][1]
                     if random.random() < plan.trims:
@@ -290,9 +308,3 @@ class SpoolRun:
             self.disk.cut_power()
         model.check_order()
         self.result.outcomes["there"] = last
-
-
-def _look_at(task: asyncio.Future[Any]) -> None:
-    """Its error is not missed where the process dies before it is awaited."""
-    if not task.cancelled():
-        task.exception()

@@ -121,7 +121,7 @@ async def test_what_was_sent_before_a_drain_died_is_not_sent_again(brokers: Fake
     copy = tmp_path.with_name("copy")
     shutil.copytree(tmp_path, copy)
     await drain(brokers, tmp_path)
-    await drain(brokers, copy)  # As if the folder had not heard of it.
+    await drain(brokers, copy)  # As if the folder had no note of it.
     assert values(brokers) == [b"one", b"two"]
     await fill(tmp_path, [b"three"])
     await fill(copy, [b"another three"], [b"four"])
@@ -187,6 +187,14 @@ async def test_a_record_that_brokers_never_take_ends_a_drain_or_is_set_aside(
     assert (tmp_path / "set-aside.jsonl").read_bytes().count(b"\n") == 1
     await drain(brokers, tmp_path, sets_aside=True)
     assert values(brokers) == [b"one", b"three"]
+
+
+async def test_a_last_record_that_is_set_aside_ends_a_drain_without_a_marker(
+    brokers: FakeCluster, tmp_path: Path
+) -> None:
+    await fill(tmp_path, [b"0"], [b"x" * 200_000])
+    await drain(brokers, tmp_path, is_exactly_once=False, sets_aside=True)
+    assert set(values(brokers)) == {b"0"}
 
 
 async def test_at_least_once_begins_where_the_folder_says(brokers: FakeCluster, tmp_path: Path) -> None:

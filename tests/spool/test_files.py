@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aioprod.spool.files import FolderFiles, replace, says_full
+from aioprod.spool.files import FolderFiles, is_disk_full, replace
 
 
 @pytest.fixture
@@ -116,6 +116,28 @@ def test_everything_is_closed(files: FolderFiles) -> None:
 
 
 def test_errors_that_say_that_the_disk_is_full() -> None:
-    assert says_full(OSError(errno.ENOSPC, "No space left on device"))
-    assert says_full(OSError(errno.EDQUOT, "Disk quota exceeded"))
-    assert not says_full(OSError(errno.EIO, "Input/output error"))
+    assert is_disk_full(OSError(errno.ENOSPC, "No space left on device"))
+    assert is_disk_full(OSError(errno.EDQUOT, "Disk quota exceeded"))
+    assert not is_disk_full(OSError(errno.EIO, "Input/output error"))
+
+
+def test_a_child_process_keeps_no_lock(files: FolderFiles, tmp_path: Path) -> None:
+    """Workers of a pool outlive a process that is killed, and the next one has to open the folder all the same."""
+    assert files.lock("lock")
+    begun, end = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(begun[1], b"x")
+        os.read(end[0], 1)
+        os._exit(0)
+    os.read(begun[0], 1)
+    files.close()
+    other = FolderFiles(tmp_path / "spool")
+    try:
+        assert other.lock("lock")
+    finally:
+        os.write(end[1], b"x")
+        os.waitpid(child, 0)
+        other.close()
+        for descriptor in (*begun, *end):
+            os.close(descriptor)

@@ -144,6 +144,19 @@ async def test_a_process_that_dies(brokers: FakeCluster, tmp_path: Path) -> None
     assert stored(brokers) == list(range(200))
 
 
+async def test_the_report_counts_what_this_life_has_delivered(brokers: FakeCluster, tmp_path: Path) -> None:
+    first = new_producer(brokers, tmp_path)
+    await first.start()
+    await first.send_many("t", [b"%d" % number for number in range(1000)])
+    await first.flush()
+    await die(first)
+    second = new_producer(brokers, tmp_path)
+    await second.start()
+    await second.send("t", b"1000")
+    await second.flush()
+    assert (await second.close()).delivered == 1
+
+
 async def die(producer: SpooledProducer) -> None:
     """End the tasks of a producer without any of its last steps, but those that free what the test would leak."""
     engine = producer._engine
@@ -169,16 +182,16 @@ async def test_lost_answers(brokers: FakeCluster, tmp_path: Path, kind: Any, dro
     assert [found[place.partition, place.offset] for place in places] == [b"%d" % number for number in range(5)]
 
 
-async def test_callbacks_and_interceptors_hear_where_records_are(brokers: FakeCluster, tmp_path: Path) -> None:
-    heard: list[Any] = []
+async def test_callbacks_and_interceptors_get_the_places_of_records(brokers: FakeCluster, tmp_path: Path) -> None:
+    seen: list[Any] = []
 
     class Spy:
         def on_send(self, record: ProducerRecord) -> ProducerRecord:
-            heard.append(("send", record.value))
+            seen.append(("send", record.value))
             return record
 
         def on_acknowledgement(self, metadata: RecordMetadata, error: AioprodError | None) -> None:
-            heard.append(("acknowledged", metadata.offset, error))
+            seen.append(("acknowledged", metadata.offset, error))
 
     called: list[Any] = []
     async with new_producer(brokers, tmp_path, interceptors=[Spy()]) as producer:
@@ -187,7 +200,7 @@ async def test_callbacks_and_interceptors_hear_where_records_are(brokers: FakeCl
         await producer.flush()
     (place, error), *_ = called
     assert (place.offset, error) == (0, None)
-    assert heard == [("send", b"0"), ("send", b"1"), ("acknowledged", 0, None), ("acknowledged", 1, None)]
+    assert seen == [("send", b"0"), ("send", b"1"), ("acknowledged", 0, None), ("acknowledged", 1, None)]
 
 
 async def test_a_callback_that_fails_costs_nothing(
@@ -342,7 +355,7 @@ async def test_states(brokers: FakeCluster, tmp_path: Path) -> None:
     assert await producer.close() == await producer.close()
 
 
-async def test_waiters_hear_of_the_close(brokers: FakeCluster, tmp_path: Path) -> None:
+async def test_waiters_fail_at_the_close(brokers: FakeCluster, tmp_path: Path) -> None:
     brokers.freeze(1)
     producer = new_producer(brokers, tmp_path)
     await producer.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 from collections.abc import Callable
@@ -381,6 +382,28 @@ async def test_after_an_error_nothing_is_accepted_until_the_spool_is_opened_agai
             assert await all_values(spool) == [*values, b"99"]
 
 
+async def test_a_segment_before_one_that_may_not_be_on_the_disk_is_not_removed() -> None:
+    for seed in range(20):
+        disk = Disk(Random(seed))
+        files = SimulatedFiles(disk)
+        kept: list[bytes] = []
+        async with opened(files, segment_bytes=1) as spool:
+            await append_numbers(spool, kept, 0)
+            await asyncio.sleep(0.001)  # The next segment is begun.
+            files.before = failing("sync_names", errno.EIO)
+            await spool.append(numbered(1, 5))
+            await asyncio.sleep(0.001)
+            with pytest.raises(SpoolError):
+                await spool.append(numbered(1, 6))
+            rows = await all_rows(spool)
+            await spool.trim(rows[-1][1])
+        disk.cut_power()
+        async with opened(disk, segment_bytes=1) as spool:
+            assert await all_values(spool, rows[-1][1]) == []
+            await spool.append(numbered(1, 99))
+            assert await all_values(spool, rows[-1][1]) == [b"99"]
+
+
 async def test_a_new_spool_whose_names_did_not_reach_the_disk() -> None:
     for seed in range(20):
         for step in range(2):
@@ -402,7 +425,7 @@ async def test_a_new_spool_whose_names_did_not_reach_the_disk() -> None:
                 assert await all_values(spool) == [b"0"]
 
 
-async def test_a_group_that_was_cut_off_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_group_that_was_cut_off_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     disk = await filled(2)
     (name,) = segments_of(disk)
     whole = disk.content(name)

@@ -15,6 +15,7 @@ from aioprod.spool import Spool
 from aioprod.spool.files import FolderFiles
 from aioprod.spool.inspection import Kind
 from aioprod.spool.notes import NEW_ID, read_id
+from aioprod.spool.reading import number_of
 from aioprod.spool.repair import drop_damaged, give_new_id
 from aioprod.spool.storage import Storage
 from aioprod.spool.store import Limits, Store
@@ -25,7 +26,6 @@ from tests.support.spool_folders import (
     damaged,
     fill,
     kept_values,
-    number_of,
     parts,
     segments,
 )

@@ -147,6 +147,20 @@ async def test_a_reader_notices_what_is_missing_at_the_end() -> None:
         await Store.open(storage_of(SimulatedFiles(disk)), LIMITS, writes=False)
 
 
+async def test_a_reader_takes_nothing_of_a_group_that_is_torn_at_its_end() -> None:
+    disk = Disk(Random(1))
+    async with opened(disk) as spool:
+        first = await spool.append(numbered(1))
+        await spool.append(numbered(5, 1))
+    (name,) = segments_of(disk)
+    data = disk.content(name)
+    del disk.names["end"]
+    disk.put(name, data[: -GROUP_BYTES - 20] + bytes(20))  # Without the seal.
+    async with reader(disk) as store:
+        assert len(await store.read(None, 2)) == 1
+        assert not await store.read(first, 2)
+
+
 async def test_a_reader_does_not_take_a_group_that_is_not_whole() -> None:
     disk = await filled(3)
     (name,) = segments_of(disk)

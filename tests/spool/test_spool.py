@@ -81,8 +81,10 @@ async def test_a_cancelled_start_leaves_the_folder_free(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         starting.cancel()
         await asyncio.wait([starting])
+        assert starting.cancelled()
     async with Spool(tmp_path) as spool:
         await spool.append(numbered(1))
+        assert await all_values(spool) == [b"0"]
 
 
 async def test_a_folder_in_memory_is_warned_of(
@@ -285,6 +287,7 @@ async def test_there_is_room_again_when_all_is_delivered(disk: Disk) -> None:
             position = await spool.append(ProducerRecord("t", bytes(size)))
             await asyncio.sleep(0.01)
             await spool.trim(position)
+            assert spool.trimmed == position
 
 
 async def test_a_record_that_never_has_room(disk: Disk) -> None:
@@ -332,3 +335,11 @@ async def test_a_disk_without_room_for_a_new_spool() -> None:
     disk.capacity = 1000
     async with opened(disk) as spool:
         await spool.append(numbered(1))
+
+
+async def test_more_than_one_call_takes(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aioprod.spool.spool._CALL_MAX", 1000)
+    async with opened(disk) as spool:
+        with pytest.raises(RecordTooLargeError, match="takes 1000 at a time"):
+            await spool.append([ProducerRecord("t", b"x" * 600)] * 2)
+        await spool.append(ProducerRecord("t", b"x" * 600))

@@ -17,11 +17,13 @@ from aioprod.producer.preparation import Preparation
 from aioprod.spool import Spool
 from aioprod.spool.files import FolderFiles
 from aioprod.spool.layout import Segment, seed_of
+from aioprod.spool.reading import number_of
+from aioprod.spool.receipts import KeptWaiter
 from aioprod.spool.segments import Segments
-from aioprod.spool.spool import Waiter, encoded
+from aioprod.spool.spool import encoded
 from aioprod.spool.storage import Storage
 from aioprod.spool.store import Limits, Store
-from tests.support.spool_folders import fill, number_of
+from tests.support.spool_folders import fill
 
 ID = bytes(16)
 
@@ -62,7 +64,7 @@ def test_segments_that_are_listed_while_one_is_begun_are_there_once(tmp_path: Pa
     listing[0].join()
     assert [head.base for head in segments.heads] == [1, 5]
     # With the last one in it twice, this would remove its file.
-    segments.trim(4)
+    segments.trim(4, None)
     assert list(files.sizes()) == ["00000000000000000005.spool"]
 
 
@@ -77,9 +79,9 @@ def data_of(value: bytes, store: Store) -> bytes:
 
 
 async def append(store: Store, value: bytes) -> int:
-    waiter = Waiter()
+    waiter = KeptWaiter(1, None)
     store.add(data_of(value, store), 1, waiter)
-    return (await waiter.future).number
+    return number_of((await waiter.future).position)
 
 
 async def test_nothing_goes_into_a_segment_that_one_was_begun_behind(tmp_path: Path) -> None:
@@ -118,9 +120,9 @@ async def test_who_waits_for_memory_gets_it_when_a_write_has_failed(tmp_path: Pa
 
     files.before = fail_once
     store.add(data_of(bytes(900), store), 1, None)
-    waiter = Waiter()
+    waiter = KeptWaiter(1, None)
     await asyncio.wait_for(store.add_in_turn(data_of(bytes(900), store), 1, waiter, 3600), 30)
-    assert (await waiter.future).number == 1
+    assert number_of((await waiter.future).position) == 1
     assert [type(error) for error in failed] == [BufferFullError]
     await store.close()
 

@@ -1,7 +1,7 @@
 """A disk in memory for spools: what processes see of it, and what is left after a crash.
 
 `Disk` outlives the processes, each of which has `SimulatedFiles` of its own. After a power cut a file has what was
-synced, and of the later writes any pieces of 512 bytes; a name stands for any of the files that it stood for since the
+synced, and of the later writes any pieces; a name stands for any of the files that it stood for since the
 last `sync_names`. A sync that fails is the one of Linux until 2018: data that was not written is forgotten, reads show
 it until memory is needed for something else, and the next sync says that all is well.
 """
@@ -20,8 +20,8 @@ from tests.support.simulated_process import Process
 
 __all__ = ["Crashed", "Disk", "SimulatedFiles", "failing", "run_process", "storage_of"]
 
-PIECE: Final = 512
-"""The bytes that a disk writes as a whole."""
+PIECES: Final = (64, 512)
+"""The bytes that a disk writes as a whole: a sector, and less than that."""
 
 _T = TypeVar("_T")
 
@@ -56,8 +56,9 @@ class _File:
     def sync_some(self, random: Random, *, keeps_sizes: bool = False) -> None:
         """Bring any pieces of the writes to the disk, and forget the others; `keeps_sizes`: files are cut for sure."""
         share = random.choice((0.0, 0.0, 0.1, 0.5, 0.9, 1.0))
+        size = random.choice(PIECES)
         for write in self.writes:
-            for piece in _pieces(write):
+            for piece in _pieces(write, size):
                 if random.random() < share or (keeps_sizes and isinstance(piece, int)):
                     _apply(self.disk, piece)
         if len(self.disk) < len(self.seen) and random.random() < 0.3:
@@ -99,7 +100,7 @@ class Disk:
         self._earlier = {name: earlier for name, earlier in self._earlier.items() if earlier[-1] is _FORGOTTEN}
 
     def sync_some_names(self) -> None:
-        """Bring some names to the disk; of the others the disk has what it had, and is never told of them again."""
+        """Bring some names to the disk; of the others the disk has what it had, and never gets them."""
         for earlier in self._earlier.values():
             if self.random.random() < 0.5:
                 earlier[1:] = [_FORGOTTEN]
@@ -283,7 +284,7 @@ class SimulatedFiles:
 class _Calls:
     """Calls in the loop what would be called in a thread; it takes up to `slow_s` seconds.
 
-    Who waits for a call may be cancelled before it is made, and after it. A call at which the process dies never ends.
+    The caller may be cancelled before it is made, and after it. A call at which the process dies never ends.
     """
 
     def __init__(self, files: SimulatedFiles, slow_s: float, on_crash: Callable[[], None]) -> None:
@@ -355,7 +356,7 @@ def _apply(data: bytearray, write: Write) -> None:
     data[at : at + len(some)] = some
 
 
-def _pieces(write: Write) -> Iterator[Write]:
+def _pieces(write: Write, size: int) -> Iterator[Write]:
     """The parts of a write that a disk may do without the others."""
     if isinstance(write, int):
         yield write
@@ -363,7 +364,7 @@ def _pieces(write: Write) -> Iterator[Write]:
     at, data = write
     begin = 0
     while begin < len(data):
-        end = min(len(data), begin + PIECE - (at + begin) % PIECE)
+        end = min(len(data), begin + size - (at + begin) % size)
         yield at + begin, data[begin:end]
         begin = end
 

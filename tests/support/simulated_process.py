@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, Final
 
 __all__ = ["Process"]
@@ -21,6 +21,9 @@ class Process:
         self.is_dead = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._death = asyncio.Event()
+        self.context = copy_context()
+        """In which its callbacks are called: what they start is the process's, too."""
+        self.context.run(_CURRENT.set, self)
 
     def kill(self) -> None:
         """Let nothing of it go on, from now on."""
@@ -30,11 +33,7 @@ class Process:
     async def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` until it ends, or the process is killed; raises what it raises. Nothing of it is left then."""
         asyncio.get_running_loop().set_task_factory(_new_task)  # type: ignore[arg-type]
-        token = _CURRENT.set(self)
-        try:
-            working = asyncio.ensure_future(work)
-        finally:
-            _CURRENT.reset(token)
+        working = self.context.run(asyncio.ensure_future, work)
         dying = asyncio.ensure_future(self._death.wait())
         try:
             await asyncio.wait([working, dying], return_when=asyncio.FIRST_COMPLETED)

@@ -21,7 +21,6 @@ __all__ = [
     "damaged",
     "fill",
     "kept_values",
-    "number_of",
     "parts",
     "segments",
 ]
@@ -64,11 +63,6 @@ def damage(path: Path, value: bytes) -> int:
 def kept_values(folder: Path, *, is_all: bool = False) -> list[bytes | None]:
     """The values of the records that the folder has."""
     return [record.value for record, _ in records_of(FolderFiles(folder), str(folder), is_all=is_all)]
-
-
-def number_of(position: bytes) -> int:
-    """The number of a position."""
-    return int(position.split(b".")[0])
 
 
 def damaged(folder: Path) -> list[Part]:

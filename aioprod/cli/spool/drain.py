@@ -36,7 +36,7 @@ class _Folder:
         self._aside_before = 0
 
     async def run(self, config: ProducerConfig, terms: RelayTerms, *, until_empty: bool) -> None:
-        """Relay it until it is empty, if that is wanted, or what no repetition mends ends it."""
+        """Relay it until what no repetition mends ends it; with `until_empty` until nothing is left."""
         try:
             files_of(Path(self.folder)).close()  # Raises for one that is not there: it is not to be created.
             self._drain = drain = await SpoolDrain.open(await Storage.of_folder(Path(self.folder)), config, terms)
@@ -53,7 +53,7 @@ class _Folder:
     @property
     def delivered(self) -> int:
         """The records that are in Kafka by this process."""
-        return 0 if self._drain is None else int(self._drain.relay.metrics.snapshot()["relay_records_total"])
+        return 0 if self._drain is None else self._drain.relay.metrics.records.value
 
     @property
     def set_aside(self) -> int:

@@ -19,7 +19,7 @@ from aioprod.console.tables import Part, Table
 from aioprod.errors import AioprodError, SpoolError
 from aioprod.spool.aside import aside_lines, entry_line
 from aioprod.spool.files import READER, WRITER, Files, lock
-from aioprod.spool.inspection import Kind, list_segments, said_of, walk
+from aioprod.spool.inspection import Kind, description_of, list_segments, walk
 from aioprod.spool.looking import Status, files_of, records_of, status_of
 from aioprod.spool.notes import read_id
 from aioprod.spool.repair import drop_damaged, give_new_id, owners_of
@@ -91,7 +91,7 @@ def verify(given: Namespace) -> int:
         gone: list[str] = []
         if given.drop_damaged:
             for segment, part in drop_damaged(files, given.folder):
-                gone.append(said_of(segment, part))
+                gone.append(description_of(segment, part))
                 _say(given, f"Dropped: {gone[-1]}")
         if given.new_id:
             identity = give_new_id(files, given.folder, os.urandom)
@@ -110,7 +110,7 @@ def _verify(given: Namespace, files: Files, gone: list[str]) -> int:
             records += part.records if part.data else 0
             dropped += 0 if part.data else part.records
         else:
-            (damaged if part.kind is Kind.DAMAGED else torn).append(said_of(segment, part))
+            (damaged if part.kind is Kind.DAMAGED else torn).append(description_of(segment, part))
     document = {
         "folder": given.folder,
         "id": spool_id.hex(),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from array import array
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.batching.batch import Run
@@ -16,9 +18,22 @@ from aioprod.producer.preparation import as_bytes
 from aioprod.records.headers import header_list
 from aioprod.types import SendResult, TopicPartition
 
-__all__ = ["Bulk", "BulkResult", "chunks", "per_record", "same_headers"]
+__all__ = ["Bulk", "BulkResult", "check_values", "chunks", "per_record", "same_headers"]
 
 T = TypeVar("T")
+
+
+class _Stored(NamedTuple):
+    """Records of a partition that are stored in a row."""
+
+    offset: int
+    """That of the first one."""
+    end: int
+    """That behind the last one."""
+    append_time: int
+    """The broker's time in milliseconds, -1 for none."""
+    first: int
+    """The index of the first one among the records of the call for this partition."""
 
 
 class BulkResult(SendResult):
@@ -31,7 +46,7 @@ class BulkResult(SendResult):
         offsets: dict[TopicPartition, tuple[range, ...]],
         failures: tuple[tuple[int, AioprodError], ...],
         partitions: array[int],
-        stored: dict[TopicPartition, list[tuple[int, int, int]]],
+        stored: dict[TopicPartition, list[_Stored]],
     ) -> None:
         super().__init__(len(partitions), offsets, failures)
         self._partitions = partitions
@@ -45,7 +60,7 @@ class BulkResult(SendResult):
         found = []
         counts: dict[int, int] = {}
         at = 0
-        stored = {place.partition: sorted(ranges) for place, ranges in self._stored.items()}
+        stored = {place.partition: sorted(ranges, key=_first) for place, ranges in self._stored.items()}
         for index in indexes:
             for partition in self._partitions[at : index + 1]:
                 counts[partition] = counts.get(partition, -1) + 1
@@ -74,8 +89,7 @@ class Bulk:
         self._complete = False
         self._last_runs: dict[TopicPartition, Run] = {}
         """The last run of each partition."""
-        self._stored: dict[TopicPartition, list[tuple[int, int, int]]] = {}
-        """The offsets of the stored records of each partition: first, last + 1, and the broker's time or -1."""
+        self._stored: dict[TopicPartition, list[_Stored]] = {}
         self._failed: list[tuple[TopicPartition, Run, Failure, int]] = []
 
     @property
@@ -129,7 +143,7 @@ class Bulk:
         if failure is not None:
             self._failed.append((place, run, failure, first))
         elif offset >= 0:
-            self._stored.setdefault(place, []).append((offset, offset + run.count, append_time))
+            self._stored.setdefault(place, []).append(_Stored(offset, offset + run.count, append_time, run.first))
         self._pending -= run.count
         self._wake()
 
@@ -180,26 +194,36 @@ def _reason(error: AioprodError) -> tuple[object, ...]:
     return type(error), type(error.__cause__), error.hint
 
 
-def _nth(stored: Sequence[tuple[int, int, int]], number: int) -> tuple[int, int]:
-    """Offset and time of the record with this number, from 0 on, among those that are stored."""
-    for first, end, append_time in stored:
-        if number < end - first:
-            return first + number, append_time
-        number -= end - first
+_first = attrgetter("first")
+
+
+def _nth(stored: Sequence[_Stored], number: int) -> tuple[int, int]:
+    """Offset and time of the record with this index among those of its partition."""
+    at = bisect_right(stored, number, key=_first) - 1
+    if at >= 0:
+        offset, end, append_time, first = stored[at]
+        if number - first < end - offset:
+            return offset + number - first, append_time
     return -1, -1
 
 
-def _joined(stored: list[tuple[int, int, int]]) -> Iterator[range]:
+def _joined(stored: list[_Stored]) -> Iterator[range]:
     """Ranges of offsets, those that touch put together."""
     stored.sort()
-    start, stop, _ = stored[0]
-    for begin, end, _ in stored[1:]:
+    start, stop = stored[0][:2]
+    for begin, end, _, _ in stored[1:]:
         if begin == stop:
             stop = end
         else:
             yield range(start, stop)
             start, stop = begin, end
     yield range(start, stop)
+
+
+def check_values(values: object) -> None:
+    """Raise InvalidRecordError unless `values` is an iterable, of either kind, of values."""
+    if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, (Iterable, AsyncIterable)):
+        raise InvalidRecordError(f"send_many got values of type {type(values).__name__}: give an iterable of values.")
 
 
 async def chunks(values: Iterable[T] | AsyncIterable[T] | Lines, size: int) -> AsyncGenerator[list[T] | Lines, None]:

@@ -12,7 +12,7 @@ from aioprod._build import COMPILED
 from aioprod.errors import AioprodError, InvalidRecordError
 from aioprod.producer.batching.lines import Lines
 from aioprod.producer.bulk.appender import BulkAppender
-from aioprod.producer.bulk.call import Bulk, chunks, per_record, same_headers
+from aioprod.producer.bulk.call import Bulk, check_values, chunks, per_record, same_headers
 from aioprod.producer.engine import Engine
 from aioprod.producer.preparation import partition_index, timestamp_ms
 from aioprod.records.headers import NO_HEADERS, encode_headers
@@ -36,8 +36,7 @@ async def send_many(
     timestamps: Timestamp | Iterable[Timestamp | None] | None,
 ) -> SendResult:
     """Send all values and wait for their outcome; see `Producer.send_many`. `Lines` are values, too."""
-    if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, (Iterable, AsyncIterable)):
-        raise InvalidRecordError(f"send_many got values of type {type(values).__name__}: give an iterable of values.")
+    check_values(values)
     partition_index(topic, partition)
     transaction = engine.guard.transaction
     await engine.parts.unknown_topics.known(topic, engine.max_block_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,6 +77,8 @@ class SimulatedServer(asyncio.AbstractServer):
     def __init__(self, network: Network, factory: Callable[[], asyncio.Protocol], address: Address) -> None:
         self.factory = factory
         self.address = address
+        self.context: Final = contextvars.copy_context()
+        """In which its connections live."""
         self._network = network
 
     @property
@@ -163,7 +166,8 @@ class Network:
         self.trace("connected", self._count, target[1])
         here = ("127.0.0.1", 60_000 + self._count)
         client = SimulatedTransport(self, self._count, "client", {"sockname": here, "peername": target}, sock)
-        accepted = SimulatedTransport(self, self._count, "server", {"sockname": target, "peername": here}, None)
+        extra = {"sockname": target, "peername": here}
+        accepted = server.context.copy().run(SimulatedTransport, self, self._count, "server", extra, None)
         self.wires = [wire for wire in self.wires if wire.is_open]
         self.wires.append(Wire(self._count, client, accepted))
         self._connected[sock] = client

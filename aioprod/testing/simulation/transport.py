@@ -8,6 +8,7 @@ the sender's window open again. None in place of a segment is EOF.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import socket
 from collections import deque
 from collections.abc import Iterable
@@ -42,6 +43,8 @@ class SimulatedTransport(asyncio.Transport):
         self._conditions = network.conditions
         self._name = f"{number}:{side}"
         self._sock = sock
+        self._context = contextvars.copy_context()
+        """That of the side which it belongs to: what the peer does has no influence on its callbacks."""
         self._protocol: asyncio.Protocol | None = None
         self._closing = False
         self._reading = False
@@ -68,7 +71,7 @@ class SimulatedTransport(asyncio.Transport):
     def attach(self, protocol: asyncio.Protocol) -> None:
         """Attach the protocol, which gets what has arrived meanwhile."""
         self._protocol = protocol
-        self._loop.call_soon(self._connected)
+        self._loop.call_soon(self._connected, context=self._context)
 
     def _connected(self) -> None:
         assert self._protocol is not None
@@ -102,7 +105,7 @@ class SimulatedTransport(asyncio.Transport):
         self._waiting_size = 0
         if not self._is_closed:
             self._is_closed = True
-            self._loop.call_soon(self._notify_lost, error)
+            self._loop.call_soon(self._notify_lost, error, context=self._context)
 
     def _notify_lost(self, error: Exception | None) -> None:
         self._network.trace(self._name, "lost", error or "")
@@ -224,7 +227,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def _schedule_arrival(self) -> None:
         if self._arrival is None and self._arriving and not self._stalled:
-            self._arrival = self._loop.call_at(self._arriving[0][0], self._arrived)
+            self._arrival = self._loop.call_at(self._arriving[0][0], self._arrived, context=self._context)
 
     def _arrived(self) -> None:
         self._arrival = None
@@ -257,7 +260,7 @@ class SimulatedTransport(asyncio.Transport):
         """Pass what arrives to the protocol again."""
         if not self._reading and not self._closing:
             self._reading = True
-            self._loop.call_soon(self._read)
+            self._loop.call_soon(self._read, context=self._context)
 
     def is_reading(self) -> bool:
         """Whether what arrives is passed to the protocol."""
