@@ -92,8 +92,7 @@ class PostgresTable:
         if self._session is not None:
             if self._session.is_usable:
                 return
-            await self._session.close()
-            self._session = None
+            await self._session.close()  # It stays until there is another: deletions see that it is lost.
         try:
             async with failures(self._names.text):
                 self._session = await PostgresSession.open(self._dsn, self._names)
