@@ -112,10 +112,9 @@ class PostgresTable:
         self._deletions.check()
         session = self._usable_session()
         async with failures(self._names.text):
-            await session.wake_up()
             if self._checked != (position,):
                 check(self._names.text, position, await session.state(position))
-            self._horizon.add(await session.look())
+            self._horizon.add(await session.look(asleep=False))
             if self._horizon.id <= begin:
                 columns = ColumnRows()
             else:
@@ -133,8 +132,7 @@ class PostgresTable:
             if not horizon.is_waiting:
                 self._held_since = None
                 seen = horizon.id
-                await session.fall_asleep()
-                horizon.add(await session.look())
+                horizon.add(await session.look(asleep=True))
                 if horizon.id == seen and not horizon.is_waiting:
                     await session.notified(_SAFETY_S)
                 return
