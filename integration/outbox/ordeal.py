@@ -102,6 +102,9 @@ class WriterProcesses:
         while self.rows < rows and not all(task.done() for task in self._listening):
             self._more.clear()
             await self._more.wait()
+            for life in self._lives:
+                if life.process.returncode:
+                    await life.end()  # It says why the process has failed.
 
     async def finish(self) -> None:
         """Wait until all have ended; none must have failed."""
@@ -119,6 +122,7 @@ class WriterProcesses:
         while line := await out.readline():
             self._said[index] = tuple(map(int, line.split()))
             self._more.set()
+        await self._lives[index].process.wait()
         self._more.set()
 
 
