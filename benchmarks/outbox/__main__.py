@@ -75,11 +75,7 @@ class Bench:
     @asynccontextmanager
     async def relayed(self, kind: str, *profile: str) -> AsyncIterator[tuple[str, str, Reading, list[float]]]:
         """A new database and topic with a relay and a reader: DSN, topic, reader; at the end the relay's CPU time."""
-        self._count += 1
-        topic = f"shop{self._count}"
-        with psycopg.connect(self.server.dsn, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {topic}".encode())
-        dsn = self.server.dsn.replace("/postgres?", f"/{topic}?")
+        topic, dsn = self.new_database()
         if kind == "library":
             costs.create_tables(dsn)
         await self._kafka.create_topic(topic, PARTITIONS)
@@ -94,6 +90,14 @@ class Bench:
                 relay.send_signal(signal.SIGTERM)
             out, _ = await relay.communicate()
             cpu_s += [float(line) for line in out.split()[:1]]
+
+    def new_database(self) -> tuple[str, str]:
+        """Create one; its name and its DSN."""
+        self._count += 1
+        name = f"shop{self._count}"
+        with psycopg.connect(self.server.dsn, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return name, self.server.dsn.replace("/postgres?", f"/{name}?")
 
     async def write(self, kind: str, dsn: str, topic: str, load: Load) -> tuple[dict[str, float], float]:
         """Let writers write; when each order was committed, and their CPU time."""
@@ -208,11 +212,20 @@ async def _backlog(bench: Bench, count: int, profile: Sequence[str]) -> None:
 
 
 async def _writers_cost(bench: Bench, transactions: int) -> None:
+    _, alone = bench.new_database()
+    costs.create_tables(alone)
+    _show_costs("no relay runs", await asyncio.to_thread(costs.compare, alone, transactions))
     async with bench.relayed("library") as (dsn, _, _, _):
-        found = await asyncio.to_thread(costs.compare, dsn, transactions)
-        print("one writer, a transaction with an order, while a relay runs:")
+        _show_costs("a relay is woken by each", await asyncio.to_thread(costs.compare, dsn, transactions))
+
+
+def _show_costs(when: str, found: dict[str, tuple[float, float, float]]) -> None:
+    print(f"one writer, a transaction with an order, {when}:")
     for kind, (took_us, client_us, server_us) in found.items():
-        print(f"  {kind}: {took_us:,.0f} us, CPU of the client {client_us:,.0f} us, of Postgres {server_us:,.0f} us")
+        print(
+            f"  {kind}: {took_us:,.0f} us, CPU of the client {client_us:,.0f} us, of Postgres {server_us:,.0f} us",
+            flush=True,
+        )
 
 
 async def _growth(bench: Bench, minutes: float, rate: float, writers: int) -> None:
