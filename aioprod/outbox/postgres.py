@@ -126,6 +126,12 @@ class PostgresTable:
             self._pause_s, self._held_since = _POLL_S[0], None
         return columns
 
+    async def noted(self) -> bytes | None:
+        """The last position that was delivered."""
+        session = self._usable_session()
+        async with failures(self._names.text):
+            return self._deletions.noted((await session.state(None)).delivered)
+
     async def wait(self) -> None:
         """Return when there may be rows: a writer has notified, or a moment later where transactions run."""
         session = self._usable_session()

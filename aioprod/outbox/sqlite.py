@@ -87,6 +87,10 @@ class SqliteTable:
         position = None if after is None else Position.of(after)
         return await self._reading.run(lambda connection: self._rows.read(connection, position, limit))
 
+    async def noted(self) -> bytes | None:
+        """The last position that was delivered."""
+        return self._deletions.noted(await self._reading.run(self._rows.delivered))
+
     async def wait(self) -> None:
         """Return when another connection has committed since the last read."""
         pause_s, longest_s = _POLL_S

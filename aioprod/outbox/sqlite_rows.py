@@ -69,6 +69,10 @@ class SqliteRows:
         self._checked = (Position.of(columns.position(-1)) if columns.topics else position,)
         return columns
 
+    def delivered(self, connection: sqlite3.Connection) -> Position | None:
+        """The note."""
+        return self._state(connection, None).delivered
+
     def may_have_more(self, connection: sqlite3.Connection) -> bool:
         """Whether another connection has committed since the last read."""
         return _version(connection) != self._version
@@ -76,7 +80,7 @@ class SqliteRows:
     def waiting(self, connection: sqlite3.Connection) -> tuple[int, int | None]:
         """How many rows are behind the note, and when the first of them was put, in milliseconds since the epoch."""
         with transaction(connection, "BEGIN"):
-            delivered = self._state(connection, None).delivered
+            delivered = self.delivered(connection)
             ((count, oldest_ms),) = connection.execute(
                 f"SELECT count(*), min(put_at) FROM {self._names.table} WHERE id > ?",
                 (0 if delivered is None else delivered.id,),

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from aioprod.types import ProducerRecord
 
-__all__ = ["ExclusiveSource", "Source"]
+__all__ = ["ExclusiveSource", "NotedSource", "Source"]
 
 
 class Source(Protocol):
@@ -49,5 +49,17 @@ class ExclusiveSource(Protocol):
         """Return when this process may: called before each start of a producer, which fences that of another process.
 
         What it raises is as of `Source`. A source that loses the right raises in `read` or `wait`.
+        """
+        ...
+
+
+@runtime_checkable
+class NotedSource(Protocol):
+    """A source that notes up to where its records are in Kafka. It has this method beside those of `Source`."""
+
+    async def noted(self) -> bytes | None:
+        """The last position that `delivered` was given, or an earlier one; None before the first.
+
+        A relay without a marker, which is one with `delivery="at-least-once"`, begins behind it. Raises as `read` does.
         """
         ...

@@ -165,6 +165,16 @@ async def test_rows_that_a_statement_has_put(
     assert sent(brokers) == [b"v"]
 
 
+async def test_at_least_once_begins_where_the_table_says(
+    brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any]
+) -> None:
+    for number in range(3):
+        put(service, b"%d" % number)
+        async with PostgresTable(dsn, OUTBOX) as source:
+            await relay_all(brokers, source, delivery="at-least-once")
+    assert sent(brokers) == values(0, 3)
+
+
 async def test_reads_are_bounded_in_bytes(dsn: str, service: psycopg.Connection[Any]) -> None:
     put(service, *[bytes(3_000_000)] * 4)
     async with PostgresTable(dsn, OUTBOX) as source:
@@ -208,6 +218,10 @@ BY_TIME: LiteralString = (
     "SELECT extract(epoch FROM put_at)::float8, value FROM outbox "
     "WHERE extract(epoch FROM put_at)::float8 > %(last)s ORDER BY put_at"
 )
+BY_LAST_DRAWN: LiteralString = (
+    "SELECT (SELECT last_value FROM outbox_id_seq), value FROM outbox WHERE id > %(last)s ORDER BY id"
+)
+"""Looks up to where ids were drawn, as if all of these rows were visible."""
 BY_TRANSACTION: LiteralString = (
     "SELECT xid::text::bigint, value FROM outbox WHERE xid::text::bigint > %(last)s AND xid < "
     "pg_snapshot_xmin(pg_current_snapshot()) ORDER BY id"
@@ -215,7 +229,7 @@ BY_TRANSACTION: LiteralString = (
 """In windows of transaction ids, and within one by id."""
 
 
-@pytest.mark.parametrize("rule", [BY_ID, BY_TIME])
+@pytest.mark.parametrize("rule", [BY_ID, BY_TIME, BY_LAST_DRAWN])
 async def test_ids_that_commit_out_of_order(
     brokers: FakeCluster,
     dsn: str,

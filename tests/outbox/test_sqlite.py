@@ -123,6 +123,16 @@ async def test_ids_that_come_again_lose_rows_without_autoincrement(brokers: Fake
             pass
 
 
+async def test_at_least_once_begins_where_the_table_says(
+    brokers: FakeCluster, connection: sqlite3.Connection, path: str
+) -> None:
+    for number in range(3):
+        put(connection, b"%d" % number)
+        async with SqliteTable(path, OUTBOX) as source:
+            await relay_all(brokers, source, delivery="at-least-once")
+    assert sent(brokers) == values(0, 3)
+
+
 async def test_deletions_are_behind_the_marker(
     brokers: FakeCluster, connection: sqlite3.Connection, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
