@@ -9,6 +9,7 @@ from typing import Final, Self
 from aioprod._logger import Logger
 from aioprod.errors import ConfigError, UsageError
 from aioprod.outbox.deletions import ROWS_MAX, Deletions
+from aioprod.outbox.dsn import settings_of
 from aioprod.outbox.errors import DatabaseError
 from aioprod.outbox.horizon import Horizon
 from aioprod.outbox.outbox import Outbox
@@ -40,12 +41,13 @@ class PostgresTable:
     itself, not through a pool that shares connections between transactions. A row is sent when all transactions that
     had begun before it was seen have ended, of any database of the server. Rows that are in Kafka are deleted.
 
-    Needs psycopg (`pip install "aioprod[outbox-postgres]"`) and Postgres 13. Entering raises ConfigError for a replica,
-    or a table that is no outbox, MarkerError for a copy in another server, and DatabaseError.
+    Needs psycopg (`pip install "aioprod[outbox-postgres]"`) and Postgres 13. Raises ConfigError for a DSN that can't be
+    read. Entering raises it for a replica, or a table that is no outbox, MarkerError for a copy in another server, and
+    DatabaseError.
     """
 
     def __init__(self, dsn: str, outbox: Outbox) -> None:
-        self._dsn = dsn
+        self._settings = settings_of(dsn)
         self._names = outbox.names
         self._session: PostgresSession | None = None
         self._owner = ""
@@ -96,7 +98,7 @@ class PostgresTable:
             self._session = None
         try:
             async with failures(self._names.text):
-                self._session = await PostgresSession.open(self._dsn, self._names)
+                self._session = await PostgresSession.open(self._settings, self._names)
         except ConfigError as error:
             if not self._owner:
                 raise
@@ -192,7 +194,7 @@ class PostgresTable:
 
     async def _second(self) -> Connection:
         if self._deleting is None or self._deleting.closed:
-            self._deleting = await connect(self._dsn)
+            self._deleting = await connect(self._settings)
         return self._deleting
 
     async def _delete(self, position: Position) -> None:

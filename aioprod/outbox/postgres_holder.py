@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import psycopg
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod._short_reprs import printable
+
+if TYPE_CHECKING:
+    import psycopg
 
 __all__ = ["oldest_transaction"]
 

@@ -13,6 +13,7 @@ import pytest
 from aioprod.errors import ConfigError, MarkerError
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.outbox import DatabaseError, Outbox, PostgresTable, postgres_session
+from aioprod.outbox.dsn import settings_of
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
 from tests.outbox.relaying import new_relay, relay_all, sent, until_empty
@@ -154,7 +155,7 @@ async def test_a_replica_that_is_reached_for_a_while_ends_no_relay(
     async with PostgresTable(primary.dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
         await until_empty(source.lag, task)
         await asyncio.to_thread(until_replicated, primary, replica)
-        source._dsn = replica.dsn
+        source._settings = settings_of(replica.dsn)
         await asyncio.to_thread(primary.stop, crashes=True)
         with pytest.raises(DatabaseError, match="is a replica"):
             await source.acquire()
