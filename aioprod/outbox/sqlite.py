@@ -51,6 +51,7 @@ class SqliteTable:
 
     async def __aenter__(self) -> Self:
         try:
+            await self._reading.run(lambda _: None)  # A lock's file beside what is no database would be left there.
             await self._lock.acquire()
             self._owner = await self._reading.run(self._rows.open)
         except BaseException as error:
