@@ -30,8 +30,8 @@ class Outbox:
     `Producer`. It holds no connection and talks to no broker: one object may serve all threads and event loops.
     Raises ConfigError.
 
-    In Postgres `put` notifies a relay that waits. Two-phase commit needs `notifies=False`, as Postgres refuses `PREPARE
-    TRANSACTION` after a notification: the relay then finds the row by its next look, at most a second later.
+    In Postgres `put` notifies a relay that waits. Two-phase commit needs `notifies=False`, as no `PREPARE
+    TRANSACTION` works after a notification: the relay then finds the row by its next look, at most a second later.
     """
 
     def __init__(

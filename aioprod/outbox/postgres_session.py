@@ -195,10 +195,12 @@ class PostgresSession:
             await self._connection.execute("SELECT pg_advisory_unlock(%s, %s)", (ASLEEP, self._oid))
             self._is_asleep = False
 
-    async def notified(self, timeout_s: float) -> None:
-        """Return when a writer has notified, or after that time."""
+    async def notified(self, timeout_s: float) -> bool:
+        """Return True when a writer has notified, or False after that time."""
+        is_notified = False
         async for _ in self._connection.notifies(timeout=timeout_s, stop_after=1):
-            pass
+            is_notified = True
+        return is_notified
 
 
 async def _look_up(connection: Connection, names: TableNames) -> _Found:

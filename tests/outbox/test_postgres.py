@@ -352,7 +352,7 @@ async def test_a_transaction_of_another_database_is_named(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aioprod.outbox.postgres._HELD_S", 0.01)
+    monkeypatch.setattr("aioprod.outbox.postgres_holder._LOGGED_EVERY_S", 0.01)
     elsewhere = new_database(postgres)
     with psycopg.connect(elsewhere, application_name="nightly job") as long:
         long.execute("SELECT pg_current_xact_id()")
