@@ -39,6 +39,11 @@ class Deletions:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="aioprod outbox deletes")
 
+    @property
+    def last_id(self) -> int:
+        """That of the last row that this process has delivered, 0 before the first one."""
+        return 0 if self._last is None else self._last.id
+
     def noted(self, note: Position | None) -> bytes | None:
         """The last position that was delivered: by this process, or by the table's note, which comes later."""
         known = [position for position in (self._last, note) if position is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from typing import Final
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from aioprod.outbox.names import TableNames
 from aioprod.outbox.positions import Position, TableState, check
 from aioprod.outbox.rows import columns_of
 from aioprod.outbox.sqlite_thread import transaction
+from aioprod.outbox.watch import COUNTED_MAX, Waiting
 from aioprod.relay.columns import Rows
 
 __all__ = ["SqliteRows"]
@@ -86,6 +88,18 @@ class SqliteRows:
                 (0 if delivered is None else delivered.id,),
             )
         return count, oldest_ms
+
+    def look(self, connection: sqlite3.Connection, delivered_id: int) -> Waiting:
+        """The same for what it may cost while a relay runs; rows up to this one are known to be in Kafka."""
+        table = self._names.table
+        note = self.delivered(connection)
+        begin = delivered_id if note is None else max(delivered_id, note.id)
+        ((count, first, last, oldest_ms),) = connection.execute(
+            f"SELECT count(*), min(id), (SELECT max(id) FROM {table}), min(put_at) "
+            f"FROM (SELECT id, put_at FROM {table} WHERE id > ? ORDER BY id LIMIT ?)",
+            (begin, COUNTED_MAX + 1),
+        )
+        return Waiting.of((count, first, last), None if oldest_ms is None else time.time() - oldest_ms / 1000)
 
     def note(self, connection: sqlite3.Connection, position: Position) -> None:
         """Note that all up to this row is in Kafka; raises MarkerError where the row is not that."""

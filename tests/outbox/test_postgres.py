@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, LiteralString
 from uuid import uuid4
@@ -397,7 +398,7 @@ async def test_a_transaction_of_another_database_is_named(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aioprod.outbox.postgres._HELD_S", 0.01)
+    monkeypatch.setattr("aioprod.outbox.postgres_holder._LOGGED_EVERY_S", 0.01)
     elsewhere = new_database(postgres)
     with psycopg.connect(elsewhere, application_name="nightly job") as long:
         long.execute("SELECT pg_current_xact_id()")
@@ -594,6 +595,81 @@ async def test_a_role_that_lacks_a_right(dsn: str, service: psycopg.Connection[A
     with pytest.raises(ConfigError, match="permission denied for table outbox_relay"):
         async with PostgresTable(dsn.replace("orders@", f"{role}@"), OUTBOX):
             pass
+
+
+@pytest.mark.parametrize("table", ["outbox", "shop.outbox"])
+async def test_the_rights_that_roles_need(
+    brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any], table: str
+) -> None:
+    """Those of the relay are what the hint of the error says; a service needs to insert."""
+    outbox = Outbox(table)
+    relay, writer = f"relay_{uuid4().hex}", f"writer_{uuid4().hex}"
+    rights = [f"CREATE ROLE {role} LOGIN" for role in (relay, writer)]
+    if table != "outbox":
+        rights += ["CREATE SCHEMA shop", outbox.ddl("postgres"), f"GRANT USAGE ON SCHEMA shop TO {relay}, {writer}"]
+    for right in rights:
+        service.execute(right.encode())
+    service.commit()
+    as_relay = dsn.replace("orders@", f"{relay}@")
+    with pytest.raises(ConfigError, match="lacks a right: permission denied") as raised:
+        async with PostgresTable(as_relay, outbox):
+            pass
+    granted = (raised.value.hint or "").partition(": ")[2].replace("<role>", relay)
+    service.execute(granted.encode())
+    service.execute(f"GRANT INSERT ON {table} TO {writer}".encode())
+    service.commit()
+    async with PostgresTable(as_relay, outbox) as source, running_task(new_relay(brokers, source).run()) as task:
+        while not count(service, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1870492001"):
+            await asyncio.sleep(0.002)
+        with psycopg.connect(dsn.replace("orders@", f"{writer}@")) as connection:
+            outbox.put(connection, "orders", b"0")
+            connection.commit()
+        await until_empty(source.lag, task)
+    async with PostgresTable(as_relay, outbox) as source:
+        await relay_all(brokers, source)
+    assert sent(brokers) == [b"0"]
+    assert not count(service, f"SELECT count(*) FROM {table}")
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql:/shop:secret@db/shop",
+        "postgresql+asyncpg://shop:secret@db/shop",
+        "postgresql://shop:sec%zzret@db/shop",
+        "postgresql://shop:sec/ret@db/shop",
+        "postgresql://shop:1/secret@db/shop",
+        "postgresql://shop:sec@ret@db/shop",
+        "host=db password=my secret",
+    ],
+)
+def test_a_dsn_that_can_not_be_read_is_not_shown(dsn: str) -> None:
+    with pytest.raises(ConfigError, match=r"can't be read.*%40") as raised:
+        PostgresTable(dsn, OUTBOX)
+    shown = "".join(traceback.format_exception(raised.value, limit=0))
+    assert "ret" not in shown
+
+
+async def test_a_server_that_is_not_there() -> None:
+    source = PostgresTable("postgresql://shop:secret@127.0.0.1:1/shop", OUTBOX)
+    with pytest.raises(DatabaseError, match="refused") as raised:
+        async with source:
+            pass
+    assert "secret" not in f"{raised.value!r} {raised.value.__cause__!r} {source!r}"
+
+
+async def test_a_pool_that_shares_connections_between_transactions(dsn: str) -> None:
+    """The next statement comes to another process of the server, which does not have the lock."""
+    async with (
+        PostgresTable(dsn, OUTBOX) as source,
+        await psycopg.AsyncConnection.connect(dsn, autocommit=True) as another,
+    ):
+        assert list(await source.read(None, 1)) == []
+        session = source._usable_session()
+        ours, session._connection = session._connection, another
+        with pytest.raises(ConfigError, match="a pool shares it between transactions"):
+            await source.read(None, 1)
+        session._connection = ours
 
 
 async def test_a_table_that_is_not_open(dsn: str) -> None:
