@@ -16,7 +16,7 @@ from aioprod.net.protocol.backoff import Backoff
 from aioprod.outbox import DatabaseError, Outbox, PostgresTable, deletions, postgres, postgres_session
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
-from tests.examples.orders.postgres_databases import new_database
+from tests.outbox.postgres_databases import new_database
 from tests.outbox.relaying import new_relay, relay_all, sent, until_empty
 from tests.support.producers import PATIENCE_S
 from tests.support.tasks import running_task
