@@ -97,8 +97,7 @@ class PostgresTable:
             if self._session.is_usable:
                 self._checked = None
                 return
-            await self._session.close()
-            self._session = None
+            await self._session.close()  # It stays until there is another: deletions see that it is lost.
         try:
             async with failures(self._names.text):
                 self._session = await PostgresSession.open(self._settings, self._names)
@@ -119,8 +118,7 @@ class PostgresTable:
         self._deletions.check()
         session = self._usable_session()
         async with failures(self._names.text):
-            await session.wake_up()
-            look = await session.look()
+            look = await session.look(asleep=False)
             # Also where ids have moved: a database may be restored under a relay that runs.
             if self._checked != (position,) or look.last_id != begin:
                 check(self._names.text, position, await session.state(position))
@@ -150,8 +148,7 @@ class PostgresTable:
             if not horizon.is_waiting:
                 self._hold.end()
                 seen = horizon.id
-                await session.fall_asleep()
-                horizon.add(await session.look())
+                horizon.add(await session.look(asleep=True))
                 if horizon.id == seen and not horizon.is_waiting and await session.notified(_SAFETY_S):
                     self._watch.metrics.notifications.add()
                 return
