@@ -26,8 +26,8 @@ from aioprod.cli.outbox import relaying
 from aioprod.cli.outbox.command import make_parser
 from aioprod.outbox import Outbox, SqliteTable
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
-from examples.orders.local_postgres import running_postgres
-from tests.examples.orders.postgres_databases import new_database
+from examples.demo.local_postgres import running_postgres
+from tests.outbox.postgres_databases import new_database
 from tests.support.programs import program
 
 OUTBOX = Outbox()
