@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "doctor": Command("aioprod.cli.doctor", "find out why a client can't work with a cluster"),
     "perf": Command("aioprod.cli.perf", "measure how many records a second a topic takes, and how long each takes"),
     "spool": Command("aioprod.cli.spool", "look at folders of records that wait for Kafka, and bring them there"),
+    "outbox": Command("aioprod.cli.outbox", "create an outbox in a database, and bring its records to Kafka"),
     "fake": Command("aioprod.cli.fake", "serve fake brokers on this machine, without Docker and Java"),
     "assign": Command("aioprod.cli.assign", "show which member of a group reads which partitions, and what would move"),
     "partition": Command("aioprod.cli.partition", "show which partition a key goes to"),

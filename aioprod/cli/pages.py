@@ -35,7 +35,8 @@ is shown on a terminal only. A pipe that closes (`| head`) ends a command quietl
 | 0 | done |
 | 1 | failed: a sentence on stderr says what, and what to do |
 | 2 | wrong arguments, settings or files: nothing was sent |
-| 130 | interrupted by Ctrl-C or SIGTERM, in order: what was accepted has its outcome, and the report says so |
+| 130 | interrupted by Ctrl-C or SIGTERM, in order: what was accepted has its outcome, and the report says so \
+(`outbox relay`, which has no other end, has 0 then) |
 
 **Completion**: `eval "$(aioprod completion bash)"`, also for zsh and fish.
 """

@@ -8,12 +8,13 @@ from aioprod._lazy import imported_on_use
 
 if TYPE_CHECKING:
     from aioprod.outbox.errors import DatabaseError
+    from aioprod.outbox.health import OutboxHealth
     from aioprod.outbox.outbox import Outbox
     from aioprod.outbox.postgres import PostgresTable
     from aioprod.outbox.rows import OutboxLag
     from aioprod.outbox.sqlite import SqliteTable
 
-__all__ = ["DatabaseError", "Outbox", "OutboxLag", "PostgresTable", "SqliteTable"]
+__all__ = ["DatabaseError", "Outbox", "OutboxHealth", "OutboxLag", "PostgresTable", "SqliteTable"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = imported_on_use(
@@ -21,6 +22,7 @@ if not TYPE_CHECKING:
         {
             "DatabaseError": "errors",
             "Outbox": "outbox",
+            "OutboxHealth": "health",
             "OutboxLag": "rows",
             "PostgresTable": "postgres",
             "SqliteTable": "sqlite",

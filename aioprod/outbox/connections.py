@@ -7,13 +7,12 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from aioprod.errors import UsageError
-from aioprod.outbox.names import TableNames
-from aioprod.outbox.statements import Dialect, insertion
+from aioprod.outbox.statements import Dialect, Insertion
 
 __all__ = ["Driver", "driver_of"]
 
 Arguments: TypeAlias = tuple[Any, ...]
-Execution: TypeAlias = Callable[[Any, TableNames, Arguments], Any]
+Execution: TypeAlias = Callable[[Any, Insertion, Arguments], Any]
 """Puts a row by a connection; raises UsageError where the connection would commit it at once.
 
 What it returns for an asyncio connection has to be awaited.
@@ -89,60 +88,60 @@ _IDLE: Final = 0
 """The status of a connection without a transaction, as libpq numbers it."""
 
 
-def _psycopg(connection: Any, names: TableNames, arguments: Arguments) -> Any:
+def _psycopg(connection: Any, insertion: Insertion, arguments: Arguments) -> Any:
     _require(is_open=not connection.autocommit or connection.info.transaction_status != _IDLE)
-    return connection.execute(insertion(names, "postgres", _percent), arguments)
+    return connection.execute(insertion("postgres", _percent), arguments)
 
 
-async def _psycopg_async(connection: Any, names: TableNames, arguments: Arguments) -> None:
-    await _psycopg(connection, names, arguments)
+async def _psycopg_async(connection: Any, insertion: Insertion, arguments: Arguments) -> None:
+    await _psycopg(connection, insertion, arguments)
 
 
 # --- asyncpg
 
 
-async def _asyncpg(connection: Any, names: TableNames, arguments: Arguments) -> None:
+async def _asyncpg(connection: Any, insertion: Insertion, arguments: Arguments) -> None:
     _require(is_open=connection.is_in_transaction())
-    await connection.execute(insertion(names, "postgres", _dollar), *arguments)
+    await connection.execute(insertion("postgres", _dollar), *arguments)
 
 
 # --- SQLite
 
 
-def _sqlite(connection: Any, names: TableNames, arguments: Arguments) -> Any:
+def _sqlite(connection: Any, insertion: Insertion, arguments: Arguments) -> Any:
     # `autocommit` came with Python 3.12: True, False, or -1 for what `isolation_level` says.
     mode = getattr(connection, "autocommit", -1)
     begins = mode is False or (mode is not True and connection.isolation_level is not None)
     _require(is_open=begins or connection.in_transaction)
-    return connection.execute(insertion(names, "sqlite", _question), arguments)
+    return connection.execute(insertion("sqlite", _question), arguments)
 
 
-async def _sqlite_async(connection: Any, names: TableNames, arguments: Arguments) -> None:
-    cursor = await _sqlite(connection, names, arguments)
+async def _sqlite_async(connection: Any, insertion: Insertion, arguments: Arguments) -> None:
+    cursor = await _sqlite(connection, insertion, arguments)
     await cursor.close()
 
 
 # --- SQLAlchemy
 
 
-def _sqlalchemy(connection: Any, names: TableNames, arguments: Arguments) -> None:
+def _sqlalchemy(connection: Any, insertion: Insertion, arguments: Arguments) -> None:
     if hasattr(connection, "get_bind"):  # A session.
         connection = connection.connection()
-    connection.execute(*_sqlalchemy_statement(connection, names, arguments))
+    connection.execute(*_sqlalchemy_statement(connection, insertion, arguments))
 
 
-async def _sqlalchemy_async(connection: Any, names: TableNames, arguments: Arguments) -> None:
+async def _sqlalchemy_async(connection: Any, insertion: Insertion, arguments: Arguments) -> None:
     if hasattr(connection, "get_bind"):
         connection = await connection.connection()
-    await connection.execute(*_sqlalchemy_statement(connection.sync_connection, names, arguments))
+    await connection.execute(*_sqlalchemy_statement(connection.sync_connection, insertion, arguments))
 
 
-def _sqlalchemy_statement(connection: Any, names: TableNames, arguments: Arguments) -> tuple[Any, dict[str, Any]]:
+def _sqlalchemy_statement(connection: Any, insertion: Insertion, arguments: Arguments) -> tuple[Any, dict[str, Any]]:
     dialect = connection.dialect
     level = connection.get_execution_options().get("isolation_level")
     level = level or getattr(dialect, "_on_connect_isolation_level", None)
     _require(is_open=level != "AUTOCOMMIT")
-    sql = insertion(names, _dialect(dialect.name), _colon)
+    sql = insertion(_dialect(dialect.name), _colon)
     return _sqlalchemy_text(sql), {f"a{index}": argument for index, argument in enumerate(arguments)}
 
 
@@ -156,10 +155,10 @@ def _sqlalchemy_text(sql: str) -> Any:
 # --- Django
 
 
-def _django(connection: Any, names: TableNames, arguments: Arguments) -> None:
+def _django(connection: Any, insertion: Insertion, arguments: Arguments) -> None:
     _require(is_open=connection.in_atomic_block or not connection.get_autocommit())
     with connection.cursor() as cursor:
-        cursor.execute(insertion(names, _dialect(connection.vendor), _percent), arguments)
+        cursor.execute(insertion(_dialect(connection.vendor), _percent), arguments)
 
 
 def _dialect(name: str) -> Dialect:

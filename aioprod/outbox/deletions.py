@@ -27,15 +27,27 @@ class Deletions:
     def __init__(self, delete: Callable[[Position], Awaitable[None]]) -> None:
         self._delete = delete
         self._target: Position | None = None
+        self._last: Position | None = None
+        """What was delivered last; the table's note says so when rows are deleted."""
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
     def delivered(self, position: Position) -> None:
         """Delete the rows up to this one soon; raises what the last deletion has raised."""
-        self._target = position
+        self._target = self._last = position
         self.check()
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="aioprod outbox deletes")
+
+    @property
+    def last_id(self) -> int:
+        """That of the last row that this process has delivered, 0 before the first one."""
+        return 0 if self._last is None else self._last.id
+
+    def noted(self, note: Position | None) -> bytes | None:
+        """The last position that was delivered: by this process, or by the table's note, which comes later."""
+        known = [position for position in (self._last, note) if position is not None]
+        return max(known).to_bytes() if known else None
 
     def check(self) -> None:
         """Raise what the last deletion has raised, once: a relay starts again then, and delivers its position again."""

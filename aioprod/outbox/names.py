@@ -18,7 +18,7 @@ _LENGTH_MAX: Final = 50
 class TableNames:
     """The tables of an outbox, quoted for statements."""
 
-    __slots__ = ("name", "relay", "table", "text")
+    __slots__ = ("name", "relay", "sequence", "table", "text")
 
     def __init__(self, parts: tuple[str, ...]) -> None:
         *schema, name = parts
@@ -30,6 +30,8 @@ class TableNames:
         """The rows that wait."""
         self.relay: Final = _quoted(*schema, f"{name}_relay")
         """What relays have to remember: one row."""
+        self.sequence: Final = _quoted(*schema, f"{name}_id_seq")
+        """The one of ids in Postgres, as `ddl` creates it."""
 
     @classmethod
     def of(cls, given: object) -> Self:

@@ -9,7 +9,7 @@ from aioprod.cluster.names import topic_name_error
 from aioprod.errors import InvalidTopicError, UsageError
 from aioprod.outbox.connections import Driver, driver_of
 from aioprod.outbox.names import TableNames
-from aioprod.outbox.statements import Dialect, creation
+from aioprod.outbox.statements import Dialect, Insertion, creation
 from aioprod.producer.preparation import as_bytes, partition_index, record_of, timestamp_ms
 from aioprod.records.headers import encode_headers, header_list
 from aioprod.serializers import Serializer, as_serializer
@@ -29,10 +29,21 @@ class Outbox:
     `table` may be `schema.table`; a second table, `<table>_relay`, is beside it. Serializers are as those of
     `Producer`. It holds no connection and talks to no broker: one object may serve all threads and event loops.
     Raises ConfigError.
+
+    In Postgres `put` notifies a relay that waits. Two-phase commit needs `notifies=False`, as no `PREPARE
+    TRANSACTION` works after a notification: the relay then finds the row by its next look, at most a second later.
     """
 
-    def __init__(self, table: str = "outbox", *, key_serializer: Any = None, value_serializer: Any = None) -> None:
+    def __init__(
+        self,
+        table: str = "outbox",
+        *,
+        key_serializer: Any = None,
+        value_serializer: Any = None,
+        notifies: bool = True,
+    ) -> None:
         self.names = TableNames.of(table)
+        self._insertion = Insertion(self.names, notifies=notifies)
         self._serializers: tuple[Serializer | None, Serializer | None] = (
             None if key_serializer is None else as_serializer(key_serializer, is_key=True),
             None if value_serializer is None else as_serializer(value_serializer, is_key=False),
@@ -79,7 +90,7 @@ class Outbox:
             data if serializer is None else self._serialized_now(serializer, topic, headers, data)
             for serializer, data in zip(self._serializers, (record.key, record.value), strict=True)
         ]
-        driver.put(connection, self.names, _arguments(record, headers, *parts))
+        driver.put(connection, self._insertion, _arguments(record, headers, *parts))
 
     async def _put_async(self, driver: Driver, connection: Any, record: ProducerRecord) -> None:
         topic, headers = _checked_topic(record.topic), header_list(record.headers)
@@ -87,7 +98,7 @@ class Outbox:
         for serializer, data in zip(self._serializers, (record.key, record.value), strict=True):
             part = data if serializer is None else serializer.serialize(topic, headers, data)
             parts.append(await part if inspect.isawaitable(part) else part)
-        await driver.put(connection, self.names, _arguments(record, headers, *parts))
+        await driver.put(connection, self._insertion, _arguments(record, headers, *parts))
 
     def _serialized_now(self, serializer: Serializer, topic: str, headers: list[Any], data: Any) -> bytes | None:
         try:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import psycopg
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 from aioprod._short_reprs import printable
 
-__all__ = ["oldest_transaction"]
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["Hold", "oldest_transaction"]
+
+_LOGGED_EVERY_S: Final = 10.0
+_NAMED_AFTER_S: Final = 1.0
+"""All rows wait for short transactions: these need no name."""
 
 _OLDEST: Final = """
 SELECT * FROM (
@@ -21,6 +27,38 @@ SELECT * FROM (
     FROM pg_prepared_xacts
 ) AS running ORDER BY age DESC LIMIT 1
 """
+
+
+class Hold:
+    """Since when rows have waited for the end of a transaction."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._logged_at = 0.0
+
+    @property
+    def age_s(self) -> float:
+        """How long that is, 0.0 where they don't wait."""
+        return 0.0 if self._since is None else time.monotonic() - self._since
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the transaction is worth a name."""
+        return self.age_s >= _NAMED_AFTER_S
+
+    def end(self) -> None:
+        """They wait no more."""
+        self._since = None
+
+    def continues(self) -> bool:
+        """They wait, or still wait; returns whether it is time to log that."""
+        now = time.monotonic()
+        if self._since is None:
+            self._since = self._logged_at = now
+        if now - self._logged_at < _LOGGED_EVERY_S:
+            return False
+        self._logged_at = now
+        return True
 
 
 async def oldest_transaction(connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, Self
 from uuid import uuid4
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import InsufficientPrivilege
 
 from aioprod._logger import Logger
@@ -60,12 +59,15 @@ def _text(error: psycopg.Error) -> str:
     return printable(" ".join(str(error).split()).rstrip("."))
 
 
-async def connect(dsn: str) -> Connection:
+async def connect(settings: Mapping[str, Any]) -> Connection:
     """A connection that commits each statement by itself; raises psycopg.Error."""
-    settings: dict[str, Any] = {**_SETTINGS, **conninfo_to_dict(dsn)}
-    connection = await psycopg.AsyncConnection.connect(**settings, autocommit=True)
-    # Each statement must see what was committed before it, whatever the server's default is.
-    await connection.execute("SET default_transaction_isolation = 'read committed'")
+    connection = await psycopg.AsyncConnection.connect(**{**_SETTINGS, **settings}, autocommit=True)
+    try:
+        # Each statement must see what was committed before it, whatever the server's default is.
+        await connection.execute("SET default_transaction_isolation = 'read committed'")
+    except BaseException:
+        await connection.close()
+        raise
     return connection
 
 
@@ -86,38 +88,45 @@ class _Found(NamedTuple):
     """Quoted, with its schema."""
 
 
+class _Held(NamedTuple):
+    owner: str
+    process: int
+    """The id of the server's process that has the lock."""
+
+
 class PostgresSession:
     """Has the table's lock from `open` until the connection ends."""
 
-    def __init__(self, connection: Connection, names: TableNames, found: _Found, owner: str) -> None:
+    def __init__(self, connection: Connection, names: TableNames, found: _Found, held: _Held) -> None:
         self._connection = connection
         self._names = names
         self._oid = found.oid if found.oid < 2**31 else found.oid - 2**32
         self.sequence: Final = found.sequence
         """The one of ids, quoted."""
-        self.owner: Final = owner
+        self.owner: Final = held.owner
+        self._process: Final = held.process
         self._is_asleep = False
         """Whether it has the lock by which writers know that they have to notify."""
 
     @classmethod
-    async def open(cls, dsn: str, names: TableNames) -> Self:
+    async def open(cls, settings: Mapping[str, Any], names: TableNames) -> Self:
         """Connect, check the table, and wait for its lock.
 
         Raises ConfigError for a replica or a table that is no outbox, MarkerError for a database that was restored from
         a dump, and psycopg.Error.
         """
-        connection = await connect(dsn)
+        connection = await connect(settings)
         try:
             found = await _look_up(connection, names)
-            await _lock(connection, names, found.oid)
-            owner = await _claim(connection, names)
-            session = cls(connection, names, found, owner)
+            process = await _lock(connection, names, found.oid)
+            session = cls(connection, names, found, _Held(await _claim(connection, names), process))
             await connection.execute(f"LISTEN {CHANNEL}{found.oid}".encode())
         except InsufficientPrivilege as error:
             await connection.close()
             raise ConfigError(
                 f"The relay's role lacks a right: {_text(error)}.",
-                hint=f"It needs SELECT and DELETE on {names.table}, all on {names.relay}, and SELECT on the sequence.",
+                hint=f"It needs USAGE on the schema, and these: GRANT SELECT, DELETE ON {names.table} TO <role>; "
+                f"GRANT SELECT, INSERT, UPDATE ON {names.relay} TO <role>; GRANT SELECT ON {names.sequence} TO <role>",
             ) from error
         except BaseException:
             await connection.close()
@@ -143,13 +152,15 @@ class PostgresSession:
         """What is drawn, and then what runs, as statements of one request: each has a snapshot of its own.
 
         Asleep means that writers notify: they know by a lock, which is taken before the look. `age` counts from the
-        next transaction id, which nothing else says without taking one.
+        next transaction id, which nothing else says without taking one. Raises ConfigError where another process
+        answers than the one that has the lock.
         """
         changes = asleep != self._is_asleep
         lock = f"SELECT {'pg_try_advisory_lock' if asleep else 'pg_advisory_unlock'}({ASLEEP}, '{self._oid}'); "
         cursor = await self._connection.execute(
             f"{lock if changes else ''}SELECT {_LAST_ID} FROM {self.sequence}; "
-            "SELECT pg_snapshot_xmin(now_)::text::bigint, age('3'::xid) FROM pg_current_snapshot() AS now_".encode()
+            "SELECT pg_snapshot_xmin(now_)::text::bigint, age('3'::xid), pg_backend_pid() "
+            "FROM pg_current_snapshot() AS now_".encode()
         )
         if changes:
             ((was_done,),) = await cursor.fetchall()
@@ -157,7 +168,13 @@ class PostgresSession:
             cursor.nextset()
         ((last_id,),) = await cursor.fetchall()
         cursor.nextset()
-        ((xmin, age),) = await cursor.fetchall()
+        ((xmin, age, process),) = await cursor.fetchall()
+        if process != self._process:
+            raise ConfigError(
+                f"The relay's connection for the outbox {self._names.text} leads to another process of Postgres than "
+                "before: a pool shares it between transactions, so the relay's lock is not kept.",
+                hint="Give the server's own address, or a pool with a connection for each client (pool_mode=session).",
+            )
         # Modulo 2**32, as an age has 32 bits; the next one is not far above those that run.
         return Look(last_id, xmin, xmin + (3 + age - xmin) % 2**32)
 
@@ -177,10 +194,12 @@ class PostgresSession:
 
     # --- waiting
 
-    async def notified(self, timeout_s: float) -> None:
-        """Return when a writer has notified, or after that time."""
+    async def notified(self, timeout_s: float) -> bool:
+        """Return True when a writer has notified, or False after that time."""
+        is_notified = False
         async for _ in self._connection.notifies(timeout=timeout_s, stop_after=1):
-            pass
+            is_notified = True
+        return is_notified
 
 
 async def _look_up(connection: Connection, names: TableNames) -> _Found:
@@ -220,12 +239,16 @@ async def _look_up(connection: Connection, names: TableNames) -> _Found:
     return _Found(oid, found[0][0])
 
 
-async def _lock(connection: Connection, names: TableNames, oid: int) -> None:
+async def _lock(connection: Connection, names: TableNames, oid: int) -> int:
+    """Wait for the lock; returns the id of the server's process that has it."""
     is_first = True
     while True:
-        cursor = await connection.execute("SELECT pg_try_advisory_lock(%s, %s::oid::int4)", (_RELAY, oid))
-        if (await cursor.fetchall())[0][0]:
-            return
+        cursor = await connection.execute(
+            "SELECT pg_try_advisory_lock(%s, %s::oid::int4), pg_backend_pid()", (_RELAY, oid)
+        )
+        ((is_locked, process),) = await cursor.fetchall()
+        if is_locked:
+            return int(process)
         if is_first:
             _logger.info("Another relay has the outbox %s; this one waits for its end.", names.text)
             is_first = False

@@ -8,14 +8,17 @@ import time
 from typing import Final, Self
 
 from aioprod.errors import ConfigError, UsageError
+from aioprod.metrics.families import Family
 from aioprod.outbox.deletions import ROWS_MAX, Deletions
 from aioprod.outbox.errors import DatabaseError
 from aioprod.outbox.file_lock import FileLock
+from aioprod.outbox.health import OutboxHealth
 from aioprod.outbox.outbox import Outbox
 from aioprod.outbox.positions import Position
 from aioprod.outbox.rows import OutboxLag
 from aioprod.outbox.sqlite_rows import SqliteRows
 from aioprod.outbox.sqlite_thread import SqliteThread
+from aioprod.outbox.watch import Waiting, Watch
 from aioprod.relay.columns import Rows
 
 __all__ = ["SqliteTable"]
@@ -44,6 +47,7 @@ class SqliteTable:
         self._deleting = SqliteThread(self._path)
         """Another one, as deletions wait for writers."""
         self._deletions = Deletions(self._delete)
+        self._watch = Watch(self._look)
         self._owner = ""
 
     def __repr__(self) -> str:
@@ -51,6 +55,7 @@ class SqliteTable:
 
     async def __aenter__(self) -> Self:
         try:
+            await self._reading.run(lambda _: None)  # A lock's file beside what is no database would be left there.
             await self._lock.acquire()
             self._owner = await self._reading.run(self._rows.open)
         except BaseException as error:
@@ -60,9 +65,11 @@ class SqliteTable:
                     f"{self._path} can't be opened as a database of SQLite: {error}", hint="Give the service's file."
                 ) from error
             raise
+        self._watch.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._watch.close()
         try:
             await self._deletions.close()
         finally:
@@ -85,7 +92,13 @@ class SqliteTable:
     async def read(self, after: bytes | None, limit: int) -> Rows:
         """The rows behind this one; raises MarkerError where the table is not the one whose rows were sent."""
         position = None if after is None else Position.of(after)
-        return await self._reading.run(lambda connection: self._rows.read(connection, position, limit))
+        rows = await self._reading.run(lambda connection: self._rows.read(connection, position, limit))
+        self._watch.metrics.read.add(len(rows))
+        return rows
+
+    async def noted(self) -> bytes | None:
+        """The last position that was delivered."""
+        return self._deletions.noted(await self._reading.run(self._rows.delivered))
 
     async def wait(self) -> None:
         """Return when another connection has committed since the last read."""
@@ -107,10 +120,27 @@ class SqliteTable:
         count, oldest_ms = await self._reading.run(self._rows.waiting)
         return OutboxLag(count, 0.0 if oldest_ms is None else max(0.0, time.time() - oldest_ms / 1000))
 
+    def health(self) -> OutboxHealth:
+        """What was seen in the table last, without a request."""
+        return self._watch.health()
+
+    def metrics(self) -> dict[str, float]:
+        """The present value of every metric of the table, by name; those of its relay include them."""
+        return self._watch.metrics.snapshot()
+
+    def metric_families(self) -> list[Family]:
+        """The same for monitoring systems."""
+        return self._watch.metrics.families()
+
+    async def _look(self) -> Waiting:
+        """What waits; by the connection that deletes, so that no read of the relay waits for it."""
+        delivered_id = self._deletions.last_id
+        return await self._deleting.run(lambda connection: self._rows.look(connection, delivered_id))
+
     async def _delete(self, position: Position) -> None:
         """Note a position, then delete the rows up to it."""
         await self._deleting.run(lambda connection: self._rows.note(connection, position))
-        while (
-            await self._deleting.run(lambda connection: self._rows.delete(connection, position, ROWS_MAX)) == ROWS_MAX
-        ):
-            pass
+        deleted = ROWS_MAX
+        while deleted == ROWS_MAX:
+            deleted = await self._deleting.run(lambda connection: self._rows.delete(connection, position, ROWS_MAX))
+            self._watch.metrics.deleted.add(deleted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from typing import Final
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from aioprod.outbox.names import TableNames
 from aioprod.outbox.positions import Position, TableState, check
 from aioprod.outbox.rows import columns_of
 from aioprod.outbox.sqlite_thread import transaction
+from aioprod.outbox.watch import COUNTED_MAX, Waiting
 from aioprod.relay.columns import Rows
 
 __all__ = ["SqliteRows"]
@@ -56,7 +58,8 @@ class SqliteRows:
         """The rows behind a position; raises MarkerError."""
         version = _version(connection)  # Before the rows: what comes later is noticed.
         with transaction(connection, "BEGIN"):
-            if self._checked != (position,):
+            # Also where others have committed: a file may be restored under a relay that runs.
+            if self._checked != (position,) or version != self._version:
                 check(self.table, position, self._state(connection, position))
             rows = connection.execute(
                 "SELECT id, token, topic, partition, CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB), "
@@ -69,6 +72,10 @@ class SqliteRows:
         self._checked = (Position.of(columns.position(-1)) if columns.topics else position,)
         return columns
 
+    def delivered(self, connection: sqlite3.Connection) -> Position | None:
+        """The note."""
+        return self._state(connection, None).delivered
+
     def may_have_more(self, connection: sqlite3.Connection) -> bool:
         """Whether another connection has committed since the last read."""
         return _version(connection) != self._version
@@ -76,12 +83,24 @@ class SqliteRows:
     def waiting(self, connection: sqlite3.Connection) -> tuple[int, int | None]:
         """How many rows are behind the note, and when the first of them was put, in milliseconds since the epoch."""
         with transaction(connection, "BEGIN"):
-            delivered = self._state(connection, None).delivered
+            delivered = self.delivered(connection)
             ((count, oldest_ms),) = connection.execute(
                 f"SELECT count(*), min(put_at) FROM {self._names.table} WHERE id > ?",
                 (0 if delivered is None else delivered.id,),
             )
         return count, oldest_ms
+
+    def look(self, connection: sqlite3.Connection, delivered_id: int) -> Waiting:
+        """The same for what it may cost while a relay runs; rows up to this one are known to be in Kafka."""
+        table = self._names.table
+        note = self.delivered(connection)
+        begin = delivered_id if note is None else max(delivered_id, note.id)
+        ((count, first, last, oldest_ms),) = connection.execute(
+            f"SELECT count(*), min(id), (SELECT max(id) FROM {table}), min(put_at) "
+            f"FROM (SELECT id, put_at FROM {table} WHERE id > ? ORDER BY id LIMIT ?)",
+            (begin, COUNTED_MAX + 1),
+        )
+        return Waiting.of((count, first, last), None if oldest_ms is None else time.time() - oldest_ms / 1000)
 
     def note(self, connection: sqlite3.Connection, position: Position) -> None:
         """Note that all up to this row is in Kafka; raises MarkerError where the row is not that."""
@@ -91,11 +110,15 @@ class SqliteRows:
             connection.execute(f"UPDATE {self._names.relay} SET delivered = ?", (note,))
 
     def delete(self, connection: sqlite3.Connection, position: Position, limit: int) -> int:
-        """Delete rows up to one that was noted, so many at most, and return how many."""
+        """Delete rows up to one that was noted, so many at most, and return how many.
+
+        Deletes none where that is not the note any more: the file may be restored meanwhile.
+        """
         table = self._names.table
         return connection.execute(
-            f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE id <= ? ORDER BY id LIMIT ?)",
-            (position.id, limit),
+            f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE id <= ? ORDER BY id LIMIT ?) "
+            f"AND EXISTS (SELECT 1 FROM {self._names.relay} WHERE delivered = ?)",
+            (position.id, limit, position.to_bytes().decode()),
         ).rowcount
 
     def _state(self, connection: sqlite3.Connection, position: Position | None) -> TableState:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from aioprod.errors import ConfigError
 from aioprod.outbox.names import TableNames
 
-__all__ = ["ASLEEP", "CHANNEL", "COLUMNS", "DIALECTS", "Dialect", "creation", "insertion"]
+__all__ = ["ASLEEP", "CHANNEL", "COLUMNS", "DIALECTS", "Dialect", "Insertion", "creation"]
 
 Dialect: TypeAlias = Literal["postgres", "sqlite"]
 DIALECTS: Final = ("postgres", "sqlite")
+Placeholder: TypeAlias = Callable[[int], str]
 
 COLUMNS: Final = ("topic", "partition", "key", "value", "headers", "timestamp")
 """What `put` gives. Headers are encoded as in a Kafka record; the timestamp is in milliseconds since the epoch."""
@@ -78,11 +78,21 @@ def creation(names: TableNames, dialect: Dialect) -> str:
     return (_POSTGRES if dialect == "postgres" else _SQLITE).format(names=names)
 
 
-@lru_cache(100)
-def insertion(names: TableNames, dialect: Dialect, placeholder: Callable[[int], str]) -> str:
-    """The statement that puts a row; `placeholder` gives what a driver writes for an argument, counted from 0."""
-    marks = ", ".join(map(placeholder, range(len(COLUMNS))))
-    sql = f"INSERT INTO {names.table} ({', '.join(COLUMNS)}) VALUES ({marks})"
-    if dialect == "postgres":
-        sql += _WAKING.format(names=names, asleep=ASLEEP, channel=CHANNEL)
-    return sql
+class Insertion:
+    """The statement that puts a row, for each driver; in Postgres it notifies the relay if that is wanted."""
+
+    def __init__(self, names: TableNames, *, notifies: bool) -> None:
+        self._names = names
+        self._notifies = notifies
+        self._known: dict[tuple[Dialect, Placeholder], str] = {}
+
+    def __call__(self, dialect: Dialect, placeholder: Placeholder) -> str:
+        """It; `placeholder` gives what the driver writes for an argument, counted from 0."""
+        sql = self._known.get((dialect, placeholder))
+        if sql is None:
+            marks = ", ".join(map(placeholder, range(len(COLUMNS))))
+            sql = f"INSERT INTO {self._names.table} ({', '.join(COLUMNS)}) VALUES ({marks})"
+            if self._notifies and dialect == "postgres":
+                sql += _WAKING.format(names=self._names, asleep=ASLEEP, channel=CHANNEL)
+            self._known[dialect, placeholder] = sql
+        return sql

@@ -26,6 +26,7 @@ from aioprod.relay.markers import Markers
 from aioprod.relay.outcomes import Outcomes
 from aioprod.relay.runs import Run
 from aioprod.relay.sending import Sending, parts_of, send, sending_of
+from aioprod.relay.source import NotedSource, Source
 from aioprod.types import ProducerRecord, RecordMetadata, TopicPartition
 
 __all__ = ["POSITION_HEADER", "SOURCE_HEADER", "AtLeastOnce", "Delivery", "ExactlyOnce", "says_exactly_once"]
@@ -173,14 +174,15 @@ class ExactlyOnce:
 class AtLeastOnce:
     """Writes each record with its source and position in headers: readers drop what they have had."""
 
-    def __init__(self, producer: Producer, owner: str, outcomes: Outcomes) -> None:
+    def __init__(self, producer: Producer, source: Source, outcomes: Outcomes) -> None:
         self._producer = producer
-        self._owner = owner.encode()
+        self._source = source
+        self._owner = source.owner.encode()
         self._outcomes = outcomes
 
     async def begin(self) -> bytes | None:
-        """Nothing says what is in Kafka: the source's first record comes first, again."""
-        return None
+        """Nothing in Kafka says what is there: begin where the source says, or with its first record, again."""
+        return await self._source.noted() if isinstance(self._source, NotedSource) else None
 
     def prepare(self, rows: Rows) -> Sending:
         """The records with two headers more."""

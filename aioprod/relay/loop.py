@@ -249,5 +249,5 @@ class RelayLoop:
 
     def _delivery(self, producer: Producer, markers: Markers) -> Delivery:
         if not self._settings.is_exactly_once:
-            return AtLeastOnce(producer, self._source.owner, self._outcomes)
+            return AtLeastOnce(producer, self._source, self._outcomes)
         return ExactlyOnce(producer, markers, self._settings.marker_topic, self._claim, self._outcomes)

@@ -13,7 +13,7 @@ from aioprod.producer import Producer
 from aioprod.relay.delivery import says_exactly_once
 from aioprod.relay.health import Lag, RelayHealth
 from aioprod.relay.loop import RelayLoop, RelaySettings
-from aioprod.relay.source import Source
+from aioprod.relay.source import MeasuredSource, Source
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -62,6 +62,7 @@ class Relay:
             "transactional_id": transactional_id if is_exactly_once else None,
         }
         settings = RelaySettings(transactional_id, is_exactly_once, marker_topic)
+        self._measured = source if isinstance(source, MeasuredSource) else None
         self._loop = RelayLoop(source, lambda: Producer(**options_of_producer), settings)
 
     # --- what is known
@@ -90,12 +91,14 @@ class Relay:
         return self._loop.health()
 
     def metrics(self) -> dict[str, float]:
-        """The present value of every metric of the relay, and of its present producer, by name."""
-        return self._loop.metrics.snapshot() | self._loop.producer.metrics()
+        """The present value of every metric of the relay, of its source and of its present producer, by name."""
+        of_source = {} if self._measured is None else self._measured.metrics()
+        return self._loop.metrics.snapshot() | of_source | self._loop.producer.metrics()
 
     def metric_families(self) -> list[Family]:
         """The same for monitoring systems; every name once."""
-        return self._loop.metrics.families() + self._loop.producer.metric_families()
+        of_source = [] if self._measured is None else self._measured.metric_families()
+        return [*self._loop.metrics.families(), *of_source, *self._loop.producer.metric_families()]
 
     def __repr__(self) -> str:
         return repr(self._loop)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from aioprod.metrics.families import Family
 from aioprod.types import ProducerRecord
 
-__all__ = ["ExclusiveSource", "Source"]
+__all__ = ["ExclusiveSource", "MeasuredSource", "NotedSource", "Source"]
 
 
 class Source(Protocol):
@@ -50,4 +51,29 @@ class ExclusiveSource(Protocol):
 
         What it raises is as of `Source`. A source that loses the right raises in `read` or `wait`.
         """
+        ...
+
+
+@runtime_checkable
+class NotedSource(Protocol):
+    """A source that notes up to where its records are in Kafka. It has this method beside those of `Source`."""
+
+    async def noted(self) -> bytes | None:
+        """The last position that `delivered` was given, or an earlier one; None before the first.
+
+        A relay without a marker, which is one with `delivery="at-least-once"`, begins behind it. Raises as `read` does.
+        """
+        ...
+
+
+@runtime_checkable
+class MeasuredSource(Protocol):
+    """A source that measures itself: its relay's metrics have these. It has the methods beside those of `Source`."""
+
+    def metrics(self) -> dict[str, float]:
+        """The present value of every metric, by a name that no metric of relays and producers has."""
+        ...
+
+    def metric_families(self) -> list[Family]:
+        """The same for monitoring systems."""
         ...

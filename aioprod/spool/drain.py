@@ -45,7 +45,7 @@ class SpoolDrain:
         store = await Store.open(storage, Limits(0, 0, 0), writes=False)
         progress = asyncio.Event()
         try:
-            source = await SpoolSource.of(store, progress.set, follows_note=not terms.is_exactly_once)
+            source = await SpoolSource.of(store, progress.set)
             return cls(store, source, progress, config, terms, surroundings or Surroundings())
         except BaseException:
             await store.close()

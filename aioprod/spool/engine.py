@@ -89,9 +89,8 @@ class SpoolEngine:
             on_durable=self.metrics.synced,
             on_failed=self._report_failed,
         )
-        is_exactly_once = self._settings.terms.is_exactly_once
         try:
-            self._source = await SpoolSource.of(store, self._progress.set, follows_note=not is_exactly_once)
+            self._source = await SpoolSource.of(store, self._progress.set)
             self.guard.check_not_closed()
         except BaseException:
             await store.close()

@@ -22,28 +22,25 @@ _logger = Logger("aioprod.spool")
 class SpoolSource:
     """The records of a store, without those that were set aside."""
 
-    def __init__(self, store: Store, aside: Aside, on_progress: Callable[[], None], *, follows_note: bool) -> None:
+    def __init__(self, store: Store, aside: Aside, on_progress: Callable[[], None]) -> None:
         self._store = store
         self._aside = aside
         self._on_progress = on_progress
         """Called when records were delivered or set aside, and when there are no more."""
-        self._follows_note = follows_note
-        """Whether the folder's note says where to begin, as no marker in Kafka does."""
-        noted = store.delivered_position
-        self._delivered = noted.to_bytes() if follows_note and noted is not None else None
+        self._delivered: bytes | None = None
         """Up to here records are in Kafka, as far as the relay knows."""
         self._read_to: tuple[bytes | None, int] = b"", 0
         """The position behind which the last read has found nothing, and the number up to which it has looked."""
 
     @classmethod
-    async def of(cls, store: Store, on_progress: Callable[[], None], *, follows_note: bool) -> Self:
+    async def of(cls, store: Store, on_progress: Callable[[], None]) -> Self:
         """The source of a store; raises SpoolError where the file of what was set aside can't be read."""
         aside = Aside(store.files)
         try:
             await store.run(aside.load)
         except OSError as error:
             raise unusable(store.name, error) from error
-        return cls(store, aside, on_progress, follows_note=follows_note)
+        return cls(store, aside, on_progress)
 
     # --- what is known
 
@@ -73,8 +70,6 @@ class SpoolSource:
 
     async def read(self, after: bytes | None, limit: int) -> Rows:
         """The next records that are to be sent."""
-        if after is None and self._follows_note:
-            after = self._delivered
         begin = after
         while rows := await self._store.read(after, limit):
             if not self._aside.between(rows.numbers[0] - 1, rows.numbers[-1]):
@@ -86,6 +81,11 @@ class SpoolSource:
         self._read_to = begin, self._store.passed
         self._on_progress()
         return rows
+
+    async def noted(self) -> bytes | None:
+        """Up to where records are in Kafka, as the relay of this process knows, or the folder's note."""
+        note = self._store.delivered_position
+        return self._delivered if self._delivered is not None or note is None else note.to_bytes()
 
     async def wait(self) -> None:
         """Return when there may be more."""

@@ -20,6 +20,7 @@ from aioprod.messages import ProduceRequest
 from aioprod.metrics import Family, ProducerMetrics
 from aioprod.observability import reading
 from aioprod.observability.prometheus import Collector
+from aioprod.outbox import Outbox, SqliteTable
 from aioprod.relay import Relay
 from aioprod.spool import SpooledProducer
 from aioprod.testing import FakeCluster
@@ -60,7 +61,9 @@ async def test_a_scrape_over_http_has_the_names_and_kinds_of_the_table(tmp_path:
     ):
         relay = Relay(ListSource(), brokers.bootstrap, transactional_id="relay", client_id="bridge")
         spooled = SpooledProducer(brokers.bootstrap, folder=tmp_path, client_id="kept")
-        registry.register(Collector(producer, member, relay, spooled))
+        table = SqliteTable(tmp_path / "shop.db", Outbox())
+        outbox = Relay(table, brokers.bootstrap, transactional_id="outbox", client_id="outbox")
+        registry.register(Collector(producer, member, relay, spooled, outbox))
         server, thread = start_http_server(0, "127.0.0.1", registry)
         try:
             for number in range(20):

@@ -35,7 +35,7 @@ async def until_empty(lag: Callable[[], Awaitable[OutboxLag]], task: asyncio.Tas
         await asyncio.sleep(0.005)
 
 
-async def relay_all(brokers: FakeCluster, source: Any) -> None:
+async def relay_all(brokers: FakeCluster, source: Any, **options: Any) -> None:
     """Run a relay until the table is empty."""
-    async with running_task(new_relay(brokers, source).run()) as task:
+    async with running_task(new_relay(brokers, source, **options).run()) as task:
         await until_empty(source.lag, task)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from examples.orders import local_postgres
+from examples.demo import local_postgres
 
 __all__ = ["PostgresServer", "server_folders"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, LiteralString
 from uuid import uuid4
@@ -15,8 +16,9 @@ from aioprod.net.protocol.backoff import Backoff
 from aioprod.outbox import DatabaseError, Outbox, PostgresTable, deletions, postgres, postgres_session
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
-from tests.examples.orders.postgres_databases import new_database
+from tests.outbox.postgres_databases import new_database
 from tests.outbox.relaying import new_relay, relay_all, sent, until_empty
+from tests.support.producers import PATIENCE_S
 from tests.support.tasks import running_task
 
 OUTBOX = Outbox()
@@ -154,6 +156,18 @@ async def test_notifications_wake_a_relay_that_waits(
     assert sent(brokers) == values(0, 3)
 
 
+async def test_a_row_that_is_put_before_the_relay_sleeps_wakes_it(
+    dsn: str, service: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer does not notify, as the relay is awake."""
+    monkeypatch.setattr(postgres, "_SAFETY_S", 3600.0)
+    async with PostgresTable(dsn, OUTBOX) as source:
+        assert list(await source.read(None, 9)) == []
+        put(service, b"0")
+        async with asyncio.timeout(PATIENCE_S):
+            await source.wait()
+
+
 async def test_rows_that_a_statement_has_put(
     brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +177,16 @@ async def test_rows_that_a_statement_has_put(
         service.commit()
         await until_empty(source.lag, task)
     assert sent(brokers) == [b"v"]
+
+
+async def test_at_least_once_begins_where_the_table_says(
+    brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any]
+) -> None:
+    for number in range(3):
+        put(service, b"%d" % number)
+        async with PostgresTable(dsn, OUTBOX) as source:
+            await relay_all(brokers, source, delivery="at-least-once")
+    assert sent(brokers) == values(0, 3)
 
 
 async def test_reads_are_bounded_in_bytes(dsn: str, service: psycopg.Connection[Any]) -> None:
@@ -208,6 +232,10 @@ BY_TIME: LiteralString = (
     "SELECT extract(epoch FROM put_at)::float8, value FROM outbox "
     "WHERE extract(epoch FROM put_at)::float8 > %(last)s ORDER BY put_at"
 )
+BY_LAST_DRAWN: LiteralString = (
+    "SELECT (SELECT last_value FROM outbox_id_seq), value FROM outbox WHERE id > %(last)s ORDER BY id"
+)
+"""Looks up to where ids were drawn, as if all of these rows were visible."""
 BY_TRANSACTION: LiteralString = (
     "SELECT xid::text::bigint, value FROM outbox WHERE xid::text::bigint > %(last)s AND xid < "
     "pg_snapshot_xmin(pg_current_snapshot()) ORDER BY id"
@@ -215,7 +243,7 @@ BY_TRANSACTION: LiteralString = (
 """In windows of transaction ids, and within one by id."""
 
 
-@pytest.mark.parametrize("rule", [BY_ID, BY_TIME])
+@pytest.mark.parametrize("rule", [BY_ID, BY_TIME, BY_LAST_DRAWN])
 async def test_ids_that_commit_out_of_order(
     brokers: FakeCluster,
     dsn: str,
@@ -245,6 +273,39 @@ async def test_a_transaction_that_is_newer_than_all_that_have_ended_is_waited_fo
         OUTBOX.put(other, "orders", b"0")
         assert list(await source.read(None, 9)) == []
         assert (await source.lag()).held_by
+        put(service, b"1")
+        assert list(await source.read(None, 9)) == []
+        other.commit()
+        assert [record.value for record, _ in await source.read(None, 9)] == [b"0", b"1"]
+
+
+async def test_rows_above_the_horizon_are_left_though_they_can_be_seen(
+    dsn: str, service: psycopg.Connection[Any], other: psycopg.Connection[Any]
+) -> None:
+    put(service, b"0")
+    async with PostgresTable(dsn, OUTBOX) as source:
+        (first,) = await source.read(None, 9)
+        OUTBOX.put(other, "orders", b"1")
+        put(service, b"2")
+        assert list(await source.read(None, 9)) == [first]
+        other.commit()
+        assert [record.value for record, _ in await source.read(first[1], 9)] == [b"1", b"2"]
+
+
+async def test_a_server_whose_ids_are_lower_has_a_horizon_of_its_own(
+    dsn: str, service: psycopg.Connection[Any], other: psycopg.Connection[Any]
+) -> None:
+    """As after a fail-over to a replica that lacks what was drawn."""
+    async with PostgresTable(dsn, OUTBOX) as source:
+        for _ in range(5):
+            OUTBOX.put(service, "orders", b"rolled back")
+            service.rollback()
+        assert list(await source.read(None, 9)) == []
+        service.execute("ALTER SEQUENCE outbox_id_seq RESTART")
+        service.commit()
+        await source._session.close()  # type: ignore[union-attr]
+        await source.acquire()
+        OUTBOX.put(other, "orders", b"0")
         put(service, b"1")
         assert list(await source.read(None, 9)) == []
         other.commit()
@@ -337,7 +398,7 @@ async def test_a_transaction_of_another_database_is_named(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aioprod.outbox.postgres._HELD_S", 0.01)
+    monkeypatch.setattr("aioprod.outbox.postgres_holder._LOGGED_EVERY_S", 0.01)
     elsewhere = new_database(postgres)
     with psycopg.connect(elsewhere, application_name="nightly job") as long:
         long.execute("SELECT pg_current_xact_id()")
@@ -534,6 +595,81 @@ async def test_a_role_that_lacks_a_right(dsn: str, service: psycopg.Connection[A
     with pytest.raises(ConfigError, match="permission denied for table outbox_relay"):
         async with PostgresTable(dsn.replace("orders@", f"{role}@"), OUTBOX):
             pass
+
+
+@pytest.mark.parametrize("table", ["outbox", "shop.outbox"])
+async def test_the_rights_that_roles_need(
+    brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any], table: str
+) -> None:
+    """Those of the relay are what the hint of the error says; a service needs to insert."""
+    outbox = Outbox(table)
+    relay, writer = f"relay_{uuid4().hex}", f"writer_{uuid4().hex}"
+    rights = [f"CREATE ROLE {role} LOGIN" for role in (relay, writer)]
+    if table != "outbox":
+        rights += ["CREATE SCHEMA shop", outbox.ddl("postgres"), f"GRANT USAGE ON SCHEMA shop TO {relay}, {writer}"]
+    for right in rights:
+        service.execute(right.encode())
+    service.commit()
+    as_relay = dsn.replace("orders@", f"{relay}@")
+    with pytest.raises(ConfigError, match="lacks a right: permission denied") as raised:
+        async with PostgresTable(as_relay, outbox):
+            pass
+    granted = (raised.value.hint or "").partition(": ")[2].replace("<role>", relay)
+    service.execute(granted.encode())
+    service.execute(f"GRANT INSERT ON {table} TO {writer}".encode())
+    service.commit()
+    async with PostgresTable(as_relay, outbox) as source, running_task(new_relay(brokers, source).run()) as task:
+        while not count(service, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1870492001"):
+            await asyncio.sleep(0.002)
+        with psycopg.connect(dsn.replace("orders@", f"{writer}@")) as connection:
+            outbox.put(connection, "orders", b"0")
+            connection.commit()
+        await until_empty(source.lag, task)
+    async with PostgresTable(as_relay, outbox) as source:
+        await relay_all(brokers, source)
+    assert sent(brokers) == [b"0"]
+    assert not count(service, f"SELECT count(*) FROM {table}")
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql:/shop:secret@db/shop",
+        "postgresql+asyncpg://shop:secret@db/shop",
+        "postgresql://shop:sec%zzret@db/shop",
+        "postgresql://shop:sec/ret@db/shop",
+        "postgresql://shop:1/secret@db/shop",
+        "postgresql://shop:sec@ret@db/shop",
+        "host=db password=my secret",
+    ],
+)
+def test_a_dsn_that_can_not_be_read_is_not_shown(dsn: str) -> None:
+    with pytest.raises(ConfigError, match=r"can't be read.*%40") as raised:
+        PostgresTable(dsn, OUTBOX)
+    shown = "".join(traceback.format_exception(raised.value, limit=0))
+    assert "ret" not in shown
+
+
+async def test_a_server_that_is_not_there() -> None:
+    source = PostgresTable("postgresql://shop:secret@127.0.0.1:1/shop", OUTBOX)
+    with pytest.raises(DatabaseError, match="refused") as raised:
+        async with source:
+            pass
+    assert "secret" not in f"{raised.value!r} {raised.value.__cause__!r} {source!r}"
+
+
+async def test_a_pool_that_shares_connections_between_transactions(dsn: str) -> None:
+    """The next statement comes to another process of the server, which does not have the lock."""
+    async with (
+        PostgresTable(dsn, OUTBOX) as source,
+        await psycopg.AsyncConnection.connect(dsn, autocommit=True) as another,
+    ):
+        assert list(await source.read(None, 1)) == []
+        session = source._usable_session()
+        ours, session._connection = session._connection, another
+        with pytest.raises(ConfigError, match="a pool shares it between transactions"):
+            await source.read(None, 1)
+        session._connection = ours
 
 
 async def test_a_table_that_is_not_open(dsn: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from aioprod.errors import ConfigError, MarkerError
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.outbox import DatabaseError, Outbox, PostgresTable, postgres_session
+from aioprod.outbox.dsn import settings_of
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
 from tests.examples.orders.postgres_databases import new_database
@@ -221,7 +222,7 @@ async def test_a_replica_that_is_reached_for_a_while_ends_no_relay(
     async with PostgresTable(primary.dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
         await until_empty(source.lag, task)
         await asyncio.to_thread(until_replicated, primary, replica)
-        source._dsn = replica.dsn
+        source._settings = settings_of(replica.dsn)
         await asyncio.to_thread(primary.stop, crashes=True)
         while source._session is not None and source._session.is_usable:
             await asyncio.sleep(0.001)
@@ -248,3 +249,25 @@ async def test_a_prepared_transaction_is_named(brokers: FakeCluster, server: Pos
             connection.execute("ROLLBACK PREPARED 'of a broken coordinator'")
         await until_empty(source.lag, task)
     assert sent(brokers) == [b"0"]
+
+
+async def test_two_phase_commit_needs_an_outbox_that_does_not_notify(
+    brokers: FakeCluster, servers: tuple[PostgresServer, PostgresServer]
+) -> None:
+    """Postgres refuses it where the relay was asleep, so it would fail now and then."""
+    primary, _ = servers
+    async with PostgresTable(primary.dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
+        with psycopg.connect(primary.dsn, autocommit=True) as connection:
+            while not _one(connection, "SELECT count(*) FROM pg_locks WHERE classid = 1870492001"):
+                await asyncio.sleep(0.002)
+            connection.execute("BEGIN")
+            OUTBOX.put(connection, "orders", b"0")
+            with pytest.raises(psycopg.errors.FeatureNotSupported, match="PREPARE a transaction that has executed"):
+                connection.execute("PREPARE TRANSACTION 'first'")
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN")
+            Outbox(notifies=False).put(connection, "orders", b"1")
+            connection.execute("PREPARE TRANSACTION 'second'")
+            connection.execute("COMMIT PREPARED 'second'")
+        await until_empty(source.lag, task)
+    assert sent(brokers) == [b"1"]

@@ -177,6 +177,18 @@ async def test_at_least_once_says_source_and_position_in_headers(brokers: FakeCl
     assert not brokers.seen_of(InitProducerIdRequest)[0].transactional_id
 
 
+async def test_at_least_once_begins_where_the_source_has_noted(brokers: FakeCluster) -> None:
+    class Noting(ListSource):
+        async def noted(self) -> bytes | None:
+            return b"2"
+
+    source = Noting()
+    source.put_numbers(4)
+    async with running(new_relay(brokers, source, delivery="at-least-once")) as task:
+        await delivered(task, source)
+    assert {record.value for record in brokers.records("t")} == {b"2", b"3"}
+
+
 # --- failures
 
 

@@ -55,7 +55,7 @@ async def test_records_behind_one_that_was_set_aside_stay_columns(tmp_path: Path
     """An object for each of them would take more time than to send it."""
     await fill(tmp_path, [b"0"], [b"1", b"2"])
     store = await Store.open(await Storage.of_folder(tmp_path), limits_of(1 << 20, None, 1 << 20))
-    source = await SpoolSource.of(store, lambda: None, follows_note=False)
+    source = await SpoolSource.of(store, lambda: None)
     (first,) = await source.read(None, 1)
     await source.set_aside(first, ERROR)
     assert [record.value for record, _ in await source.read(None, 10)] == [b"1", b"2"]
