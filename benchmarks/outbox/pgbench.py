@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from aioprod.outbox.statements import insertion
+from aioprod.outbox.statements import Insertion
 from benchmarks.outbox.writers import OUTBOX
-from examples.orders.local_postgres import server_programs
+from examples.demo.local_postgres import server_programs
 
 __all__ = ["commit"]
 
@@ -35,7 +35,8 @@ def _script(kind: str, topic: str) -> str:
         return _ORDER + _BEFORE
     key, value = "convert_to('customer ' || :customer, 'UTF8')", f"convert_to({_VALUE}, 'UTF8')"
     arguments = (f"'{topic}'", "NULL", key, value, "NULL", "NULL")
-    return f"{_ORDER}{insertion(OUTBOX.names, 'postgres', lambda index: arguments[index])};\nCOMMIT;\n"
+    put = Insertion(OUTBOX.names, notifies=True)("postgres", lambda index: arguments[index])
+    return f"{_ORDER}{put};\nCOMMIT;\n"
 
 
 async def commit(kind: str, dsn: str, topic: str, folder: Path, writers: int, seconds: float) -> tuple[int, float]:

@@ -10,6 +10,7 @@ import cProfile
 import signal
 import sys
 import time
+from importlib import import_module
 
 from aioprod.outbox import PostgresTable
 from aioprod.relay import Relay
@@ -19,11 +20,11 @@ __all__ = ["main"]
 
 
 async def _before(dsn: str, servers: str, topic: str) -> None:
-    from examples.orders.relay_app import new_relay
-    from examples.orders.settings import Settings, open_database
-
-    async with open_database(dsn) as database:
-        await (await new_relay(database, Settings(dsn, servers, topic, topic))).run()
+    settings = import_module("examples.orders.settings")
+    async with settings.open_database(dsn) as database:
+        given = settings.Settings(dsn, servers, topic, topic)
+        relay = await import_module("examples.orders.relay_app").new_relay(database, given)
+        await relay.run()
 
 
 async def _library(dsn: str, servers: str, topic: str) -> None:

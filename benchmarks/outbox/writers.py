@@ -13,12 +13,12 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from importlib import import_module
+from typing import Any, TypeAlias
 
 from psycopg_pool import AsyncConnectionPool
 
 from aioprod.outbox import Outbox
-from examples.orders.order import Order
 
 __all__ = ["OUTBOX", "main"]
 
@@ -27,14 +27,13 @@ _POOL_SIZE = 10
 """As in the example."""
 _CUSTOMERS = 1000
 
-_Add: TypeAlias = Callable[[Order], Awaitable[object]]
+_Add: TypeAlias = Callable[[Any], Awaitable[object]]
+"""Commits an order of the example as it was."""
 
 
 @asynccontextmanager
 async def _before(dsn: str, _: str) -> AsyncIterator[_Add]:
-    from examples.orders.settings import open_database
-
-    async with open_database(dsn) as database:
+    async with import_module("examples.orders.settings").open_database(dsn) as database:
         yield database.add
 
 
@@ -43,7 +42,7 @@ async def _library(dsn: str, topic: str) -> AsyncIterator[_Add]:
     check = AsyncConnectionPool.check_connection
     async with AsyncConnectionPool(dsn, min_size=1, max_size=_POOL_SIZE, open=False, check=check) as pool:
 
-        async def add(order: Order) -> None:
+        async def add(order: Any) -> None:
             async with pool.connection() as connection:
                 await connection.execute(
                     "INSERT INTO orders VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO NOTHING RETURNING id",
@@ -57,6 +56,7 @@ async def _library(dsn: str, topic: str) -> AsyncIterator[_Add]:
 async def main(kind: str, dsn: str, topic: str, writers: str, seconds: str, rate: str) -> None:
     """Commit orders for so long."""
     count, pause_s = int(writers), int(writers) / float(rate) if float(rate) else 0.0
+    new_order = import_module("examples.orders.order").Order
     done: list[tuple[str, float]] = []
 
     async def write(add: _Add, end: float) -> None:
@@ -65,7 +65,7 @@ async def main(kind: str, dsn: str, topic: str, writers: str, seconds: str, rate
             if pause_s:
                 await asyncio.sleep(max(0.0, following - now))
                 following += pause_s
-            order = Order(customer=f"customer {random.randrange(_CUSTOMERS)}", item="a book", quantity=1)
+            order = new_order(customer=f"customer {random.randrange(_CUSTOMERS)}", item="a book", quantity=1)
             await add(order)
             done.append((str(order.id), time.monotonic()))
 

@@ -16,7 +16,7 @@ from aioprod.outbox import DatabaseError, Outbox, PostgresTable, postgres_sessio
 from aioprod.outbox.dsn import settings_of
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
-from tests.examples.orders.postgres_databases import new_database
+from tests.outbox.postgres_databases import new_database
 from tests.outbox.relaying import new_relay, relay_all, sent, until_empty
 from tests.outbox.server import PostgresServer, server_folders
 from tests.support.tasks import running_task
