@@ -27,10 +27,13 @@ from aioprod.cli.outbox.command import make_parser
 from aioprod.outbox import Outbox, SqliteTable
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from examples.demo.local_postgres import running_postgres
-from tests.outbox.postgres_databases import new_database
+from tests.outbox.postgres_databases import NEEDS_POSTGRES, new_database
 from tests.support.programs import program
 
 OUTBOX = Outbox()
+
+
+pytestmark = NEEDS_POSTGRES
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,11 @@ from aioprod.errors import MarkerError
 from aioprod.outbox import Outbox, PostgresTable, deletions
 from aioprod.testing import FakeCluster
 from aioprod.testing.fixtures import FakeClusterThread
+from tests.outbox.postgres_databases import NEEDS_POSTGRES
 from tests.outbox.relaying import new_relay, relay_all, sent
 from tests.support.snippets import DOCS, ROOT, snippets
+
+pytestmark = NEEDS_POSTGRES
 
 PAGE = DOCS / "guides" / "outbox.md"
 STATEMENTS: list[str] = re.findall(r"^ *```sql\n(.*?)^ *```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
