@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import logging
 import signal
@@ -22,13 +23,16 @@ import psycopg
 import pytest
 
 from aioprod.cli.__main__ import main
-from aioprod.cli.outbox import relaying
+from aioprod.cli.outbox import probes, relaying
 from aioprod.cli.outbox.command import make_parser
+from aioprod.cli.progress import Progress
 from aioprod.outbox import Outbox, SqliteTable
+from aioprod.relay import Relay
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from examples.orders.local_postgres import running_postgres
 from tests.examples.orders.postgres_databases import new_database
 from tests.support.programs import program
+from tests.support.tasks import running_task
 
 OUTBOX = Outbox()
 
@@ -234,9 +238,6 @@ def test_what_is_answered(cluster: FakeClusterThread, shop: Database) -> None:
 
 async def test_connections_that_ask_nothing(monkeypatch: pytest.MonkeyPatch, shop: Database) -> None:
     """They end soon, and so do those above a number, and those that send more than a request has."""
-    from aioprod.cli.outbox import probes
-    from aioprod.relay import Relay
-
     monkeypatch.setattr(probes, "_REQUEST_S_MAX", 0.05)
     monkeypatch.setattr(probes, "_CONNECTIONS_MAX", 1)
     table = SqliteTable(shop.given, OUTBOX)
@@ -260,9 +261,6 @@ async def test_connections_that_ask_nothing(monkeypatch: pytest.MonkeyPatch, sho
 
 
 def test_metrics_without_the_extra(monkeypatch: pytest.MonkeyPatch, shop: Database) -> None:
-    from aioprod.cli.outbox import probes
-    from aioprod.relay import Relay
-
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     table = SqliteTable(shop.given, OUTBOX)
     served = probes.Probes(Relay(table, "localhost:1", transactional_id="t"), table, ("127.0.0.1", 0))
@@ -374,23 +372,23 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_the_progress_of_a_terminal(monkeypatch: pytest.MonkeyPatch, shop: Database) -> None:
-    from aioprod.relay import Relay
+    """A line of the log takes its place."""
 
-    shown: list[str] = []
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
 
-    class Line:
-        def __init__(self, _: object) -> None:
-            pass
-
-        def show(self, line: Callable[[], str]) -> None:
-            shown.append(line())
-            raise asyncio.CancelledError
-
-        def clear(self) -> None:
-            shown.append("cleared")
-
-    monkeypatch.setattr(relaying, "Progress", Line)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    now = [0.0]
+    progress = Progress(terminal, lambda: now[0])
+    now[0] = 9.0
     table = SqliteTable(shop.given, OUTBOX)
-    with pytest.raises(asyncio.CancelledError):
-        await relaying._show(Relay(table, "localhost:1", transactional_id="t"), table)
-    assert shown == ["0 records delivered, 0 rows in the table", "cleared"]
+    relay = Relay(table, "localhost:1", transactional_id="t")
+    async with running_task(relaying._show(relay, table, progress)):
+        while not terminal.getvalue():
+            await asyncio.sleep(0)
+        lines = relaying._Lines(progress)
+        lines.emit(logging.makeLogRecord({"msg": "a line"}))
+    shown = "0 records delivered, 0 rows in the table"
+    assert terminal.getvalue() == f"\r\x1b[2K{shown}\r\x1b[2Ka line\n"
