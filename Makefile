@@ -141,8 +141,8 @@ TWINS := $(addprefix tests/,arrow calls fuzz messages net producer records routi
 PROGRAMS := $(addprefix tests/,benchmarks cli console documentation examples testing)
 # Most of what they do is to wait for brokers that are killed, frozen or being elected.
 FAULTS_TESTS := $(addprefix integration/,chaos group test_cluster.py test_faults.py test_key_order.py test_limits.py \
-    test_operator_logs.py test_reader.py test_relay.py test_resolve.py test_spool.py test_transactions_acceptance.py \
-    test_work.py test_zones.py)
+    test_operator_logs.py test_outbox.py test_reader.py test_relay.py test_resolve.py test_spool.py \
+    test_transactions_acceptance.py test_work.py test_zones.py)
 PACKAGING_TESTS := integration/test_packaging.py
 
 .PHONY: lane-units lane-programs lane-compiled lane-brokers lane-security lane-faults lane-spark lane-packaging coverage

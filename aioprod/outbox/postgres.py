@@ -95,9 +95,9 @@ class PostgresTable:
         """Wait until this process has the table's lock; relays do so before each start of their producer."""
         if self._session is not None:
             if self._session.is_usable:
+                self._checked = None
                 return
-            await self._session.close()
-            self._session = None
+            await self._session.close()  # It stays until there is another: deletions see that it is lost.
         try:
             async with failures(self._names.text):
                 self._session = await PostgresSession.open(self._settings, self._names)
@@ -118,10 +118,11 @@ class PostgresTable:
         self._deletions.check()
         session = self._usable_session()
         async with failures(self._names.text):
-            await session.wake_up()
-            if self._checked != (position,):
+            look = await session.look(asleep=False)
+            # Also where ids have moved: a database may be restored under a relay that runs.
+            if self._checked != (position,) or look.last_id != begin:
                 check(self._names.text, position, await session.state(position))
-            self._horizon.add(await session.look())
+            self._horizon.add(look)
             if self._horizon.id <= begin:
                 columns = ColumnRows()
             else:
@@ -147,8 +148,7 @@ class PostgresTable:
             if not horizon.is_waiting:
                 self._hold.end()
                 seen = horizon.id
-                await session.fall_asleep()
-                horizon.add(await session.look())
+                horizon.add(await session.look(asleep=True))
                 if horizon.id == seen and not horizon.is_waiting and await session.notified(_SAFETY_S):
                     self._watch.metrics.notifications.add()
                 return
@@ -234,23 +234,24 @@ class PostgresTable:
         sequence = self._usable_session().sequence
         async with failures(self._names.text), self._deleting_turn:
             connection = await self._second()
+            note = position.to_bytes().decode()
             async with connection.transaction():
                 await connection.execute(f"SELECT FROM {self._names.relay} FOR UPDATE".encode())
                 check(self._names.text, position, await state_of(connection, self._names, sequence, position))
-                await connection.execute(
-                    f"UPDATE {self._names.relay} SET delivered = %s".encode(), (position.to_bytes().decode(),)
-                )
+                await connection.execute(f"UPDATE {self._names.relay} SET delivered = %s".encode(), (note,))
             begin = self._deleted_to
             if begin is None:
                 cursor = await connection.execute(f"SELECT coalesce(min(id), 1) - 1 FROM {self._names.table}".encode())
                 ((begin,),) = await cursor.fetchall()
         # From where the last deletion has ended: before that there may be rows that the vacuum has not removed yet.
+        # Each part looks at the note, as the database may be restored between two.
         for start in range(begin, position.id, ROWS_MAX):
             async with failures(self._names.text), self._deleting_turn:
                 connection = await self._second()
                 cursor = await connection.execute(
-                    f"DELETE FROM {self._names.table} WHERE id > %s AND id <= %s".encode(),
-                    (start, min(start + ROWS_MAX, position.id)),
+                    f"DELETE FROM {self._names.table} WHERE id > %s AND id <= %s "
+                    f"AND EXISTS (SELECT FROM {self._names.relay} WHERE delivered = %s)".encode(),
+                    (start, min(start + ROWS_MAX, position.id), note),
                 )
             self._watch.metrics.deleted.add(cursor.rowcount)
         self._deleted_to = position.id

@@ -144,17 +144,24 @@ class PostgresSession:
         """What the table knows of a position."""
         return await state_of(self._connection, self._names, self.sequence, position)
 
-    async def look(self) -> Look:
-        """What is drawn, and then what runs, as two statements of one request: each has a snapshot of its own.
+    async def look(self, *, asleep: bool) -> Look:
+        """What is drawn, and then what runs, as statements of one request: each has a snapshot of its own.
 
-        `age` counts from the next transaction id, which nothing else says without taking one. Raises ConfigError where
-        another process answers than the one that has the lock.
+        Asleep means that writers notify: they know by a lock, which is taken before the look. `age` counts from the
+        next transaction id, which nothing else says without taking one. Raises ConfigError where another process
+        answers than the one that has the lock.
         """
+        changes = asleep != self._is_asleep
+        lock = f"SELECT {'pg_try_advisory_lock' if asleep else 'pg_advisory_unlock'}({ASLEEP}, '{self._oid}'); "
         cursor = await self._connection.execute(
-            f"SELECT {_LAST_ID} FROM {self.sequence}; "
+            f"{lock if changes else ''}SELECT {_LAST_ID} FROM {self.sequence}; "
             "SELECT pg_snapshot_xmin(now_)::text::bigint, age('3'::xid), pg_backend_pid() "
             "FROM pg_current_snapshot() AS now_".encode()
         )
+        if changes:
+            ((was_done,),) = await cursor.fetchall()
+            self._is_asleep = asleep and was_done
+            cursor.nextset()
         ((last_id,),) = await cursor.fetchall()
         cursor.nextset()
         ((xmin, age, process),) = await cursor.fetchall()
@@ -182,18 +189,6 @@ class PostgresSession:
         return await cursor.fetchall()
 
     # --- waiting
-
-    async def fall_asleep(self) -> None:
-        """Let writers notify; look once more after this."""
-        if not self._is_asleep:
-            cursor = await self._connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (ASLEEP, self._oid))
-            ((self._is_asleep,),) = await cursor.fetchall()
-
-    async def wake_up(self) -> None:
-        """Let writers not notify any more."""
-        if self._is_asleep:
-            await self._connection.execute("SELECT pg_advisory_unlock(%s, %s)", (ASLEEP, self._oid))
-            self._is_asleep = False
 
     async def notified(self, timeout_s: float) -> bool:
         """Return True when a writer has notified, or False after that time."""

@@ -58,7 +58,8 @@ class SqliteRows:
         """The rows behind a position; raises MarkerError."""
         version = _version(connection)  # Before the rows: what comes later is noticed.
         with transaction(connection, "BEGIN"):
-            if self._checked != (position,):
+            # Also where others have committed: a file may be restored under a relay that runs.
+            if self._checked != (position,) or version != self._version:
                 check(self.table, position, self._state(connection, position))
             rows = connection.execute(
                 "SELECT id, token, topic, partition, CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB), "
@@ -109,11 +110,15 @@ class SqliteRows:
             connection.execute(f"UPDATE {self._names.relay} SET delivered = ?", (note,))
 
     def delete(self, connection: sqlite3.Connection, position: Position, limit: int) -> int:
-        """Delete rows up to one that was noted, so many at most, and return how many."""
+        """Delete rows up to one that was noted, so many at most, and return how many.
+
+        Deletes none where that is not the note any more: the file may be restored meanwhile.
+        """
         table = self._names.table
         return connection.execute(
-            f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE id <= ? ORDER BY id LIMIT ?)",
-            (position.id, limit),
+            f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE id <= ? ORDER BY id LIMIT ?) "
+            f"AND EXISTS (SELECT 1 FROM {self._names.relay} WHERE delivered = ?)",
+            (position.id, limit, position.to_bytes().decode()),
         ).rowcount
 
     def _state(self, connection: sqlite3.Connection, position: Position | None) -> TableState:

@@ -11,25 +11,26 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
 import httpx
 
+from aioprod import read
 from aioprod.errors import AioprodError
-from aioprod.reader import read
 from aioprod.testing import KafkaCluster
 from examples.demo.arguments import at_least
+from examples.demo.local_postgres import PostgresUnavailableError, running_postgres, server_programs
 from examples.demo.screen import Screen
-from examples.orders.check import differences
-from examples.orders.local_postgres import PostgresUnavailableError, running_postgres, server_programs
-from examples.orders.processes import ServiceProcess
-from examples.orders.settings import Settings, open_database
+from examples.demo.uvicorn_process import UvicornProcess
+from examples.orders.orders import Orders
+from examples.orders.settings import Settings
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 3
@@ -66,7 +67,7 @@ async def run(orders: int, kills: int, kind: str, screen: Screen) -> int:
             cluster = await stack.enter_async_context(await KafkaCluster.start(backend="local", progress=show))
         await cluster.create_topic(TOPIC, partitions=PARTITIONS)
         settings = Settings(database, cluster.bootstrap_servers, TOPIC)
-        name = "Postgres" if database.startswith("postgresql://") else "SQLite"
+        name = "Postgres" if settings.is_postgres else "SQLite"
         screen.say(f"Kafka {cluster.version} serves at {cluster.bootstrap_servers}; the database is {name}.")
         return await take_orders(settings, folder, orders, kills, screen)
 
@@ -83,8 +84,8 @@ async def take_orders(settings: Settings, folder: Path, orders: int, kills: int,
     """Run service and relay, place orders, kill the relay, and compare what is in Kafka; returns the exit status."""
     start = time.perf_counter()
     async with (
-        ServiceProcess("examples.orders.api", folder, settings) as api,
-        ServiceProcess("examples.orders.relay_app", folder, settings) as relay,
+        UvicornProcess("examples.orders.api", folder, settings.to_environment()) as api,
+        UvicornProcess("examples.orders.relay_app", folder, settings.to_environment()) as relay,
     ):
         api.start()
         await api.until_ready()
@@ -100,9 +101,11 @@ async def take_orders(settings: Settings, folder: Path, orders: int, kills: int,
             if part < kills:
                 relay.kill()
                 relay.start()
-        await until_sent(settings, orders)
-    stored = read(settings.topic, bootstrap_servers=settings.bootstrap_servers, isolation_level="read_committed")
-    found = differences(placed, [record async for record in stored])
+        await until_sent(settings)
+    stored: dict[str, list[str]] = {}
+    async for record in read(settings.topic, bootstrap_servers=settings.kafka, isolation_level="read_committed"):
+        stored.setdefault((record.key or b"").decode(), []).append(json.loads(record.value or b"{}").get("id", ""))
+    found = differences(placed, stored)
     seconds = time.perf_counter() - start
     screen.table("orders", [("taken", f"{orders:,}"), ("relay killed", f"{kills}"), ("in all", f"{seconds:.1f} s")])
     for difference in found[:DIFFERENCES_SHOWN]:
@@ -121,11 +124,26 @@ async def place(client: httpx.AsyncClient, customer: str, numbers: range, placed
         placed[customer].append(response.json()["id"])
 
 
-async def until_sent(settings: Settings, orders: int) -> None:
+async def until_sent(settings: Settings) -> None:
     """Wait until the relay has deleted the last row of the outbox; raises TimeoutError."""
-    async with asyncio.timeout(SENT_S), open_database(settings.database) as database:
-        while (await database.outbox_state()).next < orders or await database.outbox(0, 1):  # noqa: ASYNC110
+    async with asyncio.timeout(SENT_S), Orders.opened(settings) as stored:
+        while await stored.waiting():  # noqa: ASYNC110
             await asyncio.sleep(0.1)
+
+
+def differences(placed: Mapping[str, list[str]], stored: Mapping[str, list[str]]) -> list[str]:
+    """A sentence for each customer whose orders differ; both have the ids of each one's orders."""
+    customers = sorted(placed.keys() | stored.keys())
+    compared = ((customer, placed.get(customer, []), stored.get(customer, [])) for customer in customers)
+    return [f"{customer}: {difference(sent, there)}" for customer, sent, there in compared if sent != there]
+
+
+def difference(sent: list[str], there: list[str]) -> str:
+    """What is the matter with one customer's orders."""
+    lost, added, twice = len({*sent} - {*there}), len({*there} - {*sent}), len(there) - len({*there})
+    if lost or added or twice:
+        return f"{lost} of {len(sent)} orders are missing, {twice} are there twice, {added} were never placed."
+    return f"its {len(sent)} orders are in another order."
 
 
 if __name__ == "__main__":

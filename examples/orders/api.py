@@ -17,11 +17,11 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from examples.orders.database import Database, DatabaseError
-from examples.orders.order import Order
-from examples.orders.settings import Settings, open_database
+from examples.orders.orders import Order, Orders
+from examples.orders.settings import Settings
 
 __all__ = ["BODY_MAX", "make_app"]
 
@@ -33,29 +33,29 @@ BODY_MAX: Final = 16_384
 router = APIRouter()
 
 
-def database_of(request: Request) -> Database:
-    """The database that the application has opened."""
-    database: Database = request.app.state.database
-    return database
+def orders_of(request: Request) -> Orders:
+    """Those of the database that the application has opened."""
+    orders: Orders = request.app.state.orders
+    return orders
 
 
-Opened = Annotated[Database, Depends(database_of)]
+Opened = Annotated[Orders, Depends(orders_of)]
 
 
 @router.post("/orders", status_code=201)
-async def take(order: Order, database: Opened, response: Response) -> Order:
+async def take(order: Order, orders: Opened, response: Response) -> Order:
     """201: the order is stored, and its event will be in Kafka. 200: it was stored before, by an earlier request."""
-    if not await database.add(order):
-        if await database.order(order.id) != order:
+    if not await orders.add(order):
+        if await orders.find(order.id) != order:
             raise HTTPException(409, f"There is another order with the id {order.id}.")
         response.status_code = 200
     return order
 
 
 @router.get("/orders/{order_id}")
-async def show(order_id: UUID, database: Opened) -> Order:
+async def show(order_id: UUID, orders: Opened) -> Order:
     """The order with this id."""
-    order = await database.order(order_id)
+    order = await orders.find(order_id)
     if order is None:
         raise HTTPException(404, f"There is no order with the id {order_id}.")
     return order
@@ -68,9 +68,9 @@ async def live() -> dict[str, str]:
 
 
 @router.get("/ready")
-async def ready(database: Opened) -> dict[str, int]:
-    """The database answers; how many orders it has taken."""
-    return {"orders": (await database.outbox_state()).next}
+async def ready(orders: Opened) -> dict[str, int]:
+    """The database answers; how many events wait in it for the relay."""
+    return {"waiting": await orders.waiting()}
 
 
 async def database_failed(request: Request, error: Exception) -> JSONResponse:
@@ -114,13 +114,13 @@ def make_app(settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_database(given.database) as app.state.database:
+        async with Orders.opened(given) as app.state.orders:
             yield
 
     app = FastAPI(
         title="Orders",
         lifespan=lifespan,
-        exception_handlers={DatabaseError: database_failed, RequestValidationError: is_no_order},
+        exception_handlers={SQLAlchemyError: database_failed, RequestValidationError: is_no_order},
     )
     app.add_middleware(BodyLimit)
     app.include_router(router)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Final
 
-from examples.orders.database import Connector, Database
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-__all__ = ["VARIABLES", "Settings", "open_database"]
+from aioprod.outbox import Outbox, PostgresTable, SqliteTable
 
-VARIABLES: Final = {
-    "DATABASE": "database",
-    "KAFKA": "bootstrap_servers",
-    "TOPIC": "topic",
-    "TRANSACTIONAL_ID": "transactional_id",
-}
+__all__ = ["OUTBOX", "Settings"]
+
+OUTBOX: Final = Outbox("outbox")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,31 +22,32 @@ class Settings:
     """`database` is a DSN of Postgres (`postgresql://...`), or the path of SQLite's file."""
 
     database: str = "orders.db"
-    bootstrap_servers: str = "localhost:9092"
+    kafka: str = "localhost:9092"
     topic: str = "orders"
     transactional_id: str = "orders-relay"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
         """Read DATABASE, KAFKA, TOPIC and TRANSACTIONAL_ID; what is not set has its default."""
-        return cls(**{field: environment[name] for name, field in VARIABLES.items() if name in environment})
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: environment[name.upper()] for name in names if name.upper() in environment})
 
+    def to_environment(self) -> dict[str, str]:
+        """The variables that say the same."""
+        return {name.upper(): value for name, value in asdict(self).items()}
 
-def connector_of(database: str) -> AbstractAsyncContextManager[Connector]:
-    """The connector for this DSN or path; psycopg is imported for Postgres only."""
-    if database.startswith(("postgresql://", "postgres://")):
-        from examples.orders.postgres import PostgresConnector
+    @property
+    def is_postgres(self) -> bool:
+        """Whether the database is Postgres."""
+        return self.database.startswith(("postgresql://", "postgres://"))
 
-        return PostgresConnector(database)
-    from examples.orders.sqlite import SQLiteConnector
+    def engine(self) -> AsyncEngine:
+        """SQLAlchemy's connections, for the service."""
+        if self.is_postgres:
+            url = make_url(self.database).set(drivername="postgresql+psycopg")
+            return create_async_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+        return create_async_engine(URL.create("sqlite+aiosqlite", database=self.database), connect_args={"timeout": 30})
 
-    return SQLiteConnector(database)
-
-
-@asynccontextmanager
-async def open_database(database: str) -> AsyncIterator[Database]:
-    """The database of this DSN or path, with its tables; raises DatabaseError."""
-    async with connector_of(database) as connector:
-        opened = Database(connector)
-        await opened.create_tables()
-        yield opened
+    def source(self) -> PostgresTable | SqliteTable:
+        """The outbox, for the relay."""
+        return (PostgresTable if self.is_postgres else SqliteTable)(self.database, OUTBOX)

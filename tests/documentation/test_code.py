@@ -71,7 +71,11 @@ def files_of(page: Path) -> list[Snippet]:
 
 def write(files: list[Snippet], folder: Path, servers: str) -> None:
     for file in files:
-        (folder / file.title).write_text(file.text.replace(ADDRESS, servers))
+        path = folder / file.title
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.text.replace(ADDRESS, servers))
+        for package in set(path.parents) - {folder, *folder.parents}:
+            (package / "__init__.py").touch()
 
 
 def is_program(file: Snippet) -> bool:
@@ -115,9 +119,11 @@ def test_each_file_is_run_or_imported(page: Path) -> None:
     files = files_of(page)
     everything = "\n".join(file.text for file in files)
     for file in files:
-        module = Path(file.title).stem
+        path = Path(file.title)
+        module = ".".join(path.with_suffix("").parts)
         used = file.title.startswith("test_") or is_program(file) or f"from {module} import" in everything
-        assert used or f"import {module}\n" in everything, f"{file}: nothing on its page runs {file.title}."
+        used = used or f"import {module}\n" in everything or f'"{module}"' in everything
+        assert used or path.parent.name == "migrations", f"{file}: nothing on its page runs {file.title}."
 
 
 # --- the rest, beside fake brokers

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.orders.local_postgres import running_postgres
-from tests.examples.orders.postgres_databases import new_database
+from examples.demo.local_postgres import running_postgres
+from tests.outbox.postgres_databases import new_database
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from examples.orders import local_postgres
+from examples.demo import local_postgres
 
 __all__ = ["PostgresServer", "server_folders"]
 
@@ -21,8 +21,9 @@ SETTINGS = (*local_postgres.SETTINGS, "max_prepared_transactions=5", "hot_standb
 class PostgresServer:
     """One in a folder of its own, which has its socket, too."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, settings: tuple[str, ...] = ()) -> None:
         self.folder = folder
+        self._settings = (*SETTINGS, *settings)
         self.dsn = f"postgresql://orders@/postgres?host={folder}"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -32,13 +33,14 @@ class PostgresServer:
     def copy(self, folder: Path) -> PostgresServer:
         """A replica of this server, in a folder that is there."""
         replica = PostgresServer(folder)
+        replica._settings = self._settings
         arguments = ("-D", folder / "data", "-h", self.folder, "-U", "orders", "-R", "-X", "stream", "--no-sync")
         self._program("pg_basebackup", *arguments, "-c", "fast")
         return replica
 
     def start(self) -> None:
         program = local_postgres.server_programs() / "postgres"
-        words = [word for setting in SETTINGS for word in ("-c", setting)]
+        words = [word for setting in self._settings for word in ("-c", setting)]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [str(program), "-D", str(self.folder / "data"), "-k", str(self.folder), *words],

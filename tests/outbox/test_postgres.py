@@ -16,8 +16,9 @@ from aioprod.net.protocol.backoff import Backoff
 from aioprod.outbox import DatabaseError, Outbox, PostgresTable, deletions, postgres, postgres_session
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
-from tests.examples.orders.postgres_databases import new_database
+from tests.outbox.postgres_databases import new_database
 from tests.outbox.relaying import new_relay, relay_all, sent, until_empty
+from tests.support.producers import PATIENCE_S
 from tests.support.tasks import running_task
 
 OUTBOX = Outbox()
@@ -155,6 +156,18 @@ async def test_notifications_wake_a_relay_that_waits(
     assert sent(brokers) == values(0, 3)
 
 
+async def test_a_row_that_is_put_before_the_relay_sleeps_wakes_it(
+    dsn: str, service: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer does not notify, as the relay is awake."""
+    monkeypatch.setattr(postgres, "_SAFETY_S", 3600.0)
+    async with PostgresTable(dsn, OUTBOX) as source:
+        assert list(await source.read(None, 9)) == []
+        put(service, b"0")
+        async with asyncio.timeout(PATIENCE_S):
+            await source.wait()
+
+
 async def test_rows_that_a_statement_has_put(
     brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +273,39 @@ async def test_a_transaction_that_is_newer_than_all_that_have_ended_is_waited_fo
         OUTBOX.put(other, "orders", b"0")
         assert list(await source.read(None, 9)) == []
         assert (await source.lag()).held_by
+        put(service, b"1")
+        assert list(await source.read(None, 9)) == []
+        other.commit()
+        assert [record.value for record, _ in await source.read(None, 9)] == [b"0", b"1"]
+
+
+async def test_rows_above_the_horizon_are_left_though_they_can_be_seen(
+    dsn: str, service: psycopg.Connection[Any], other: psycopg.Connection[Any]
+) -> None:
+    put(service, b"0")
+    async with PostgresTable(dsn, OUTBOX) as source:
+        (first,) = await source.read(None, 9)
+        OUTBOX.put(other, "orders", b"1")
+        put(service, b"2")
+        assert list(await source.read(None, 9)) == [first]
+        other.commit()
+        assert [record.value for record, _ in await source.read(first[1], 9)] == [b"1", b"2"]
+
+
+async def test_a_server_whose_ids_are_lower_has_a_horizon_of_its_own(
+    dsn: str, service: psycopg.Connection[Any], other: psycopg.Connection[Any]
+) -> None:
+    """As after a fail-over to a replica that lacks what was drawn."""
+    async with PostgresTable(dsn, OUTBOX) as source:
+        for _ in range(5):
+            OUTBOX.put(service, "orders", b"rolled back")
+            service.rollback()
+        assert list(await source.read(None, 9)) == []
+        service.execute("ALTER SEQUENCE outbox_id_seq RESTART")
+        service.commit()
+        await source._session.close()  # type: ignore[union-attr]
+        await source.acquire()
+        OUTBOX.put(other, "orders", b"0")
         put(service, b"1")
         assert list(await source.read(None, 9)) == []
         other.commit()

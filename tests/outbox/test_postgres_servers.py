@@ -100,6 +100,26 @@ async def test_restarts_and_crashes(brokers: FakeCluster, servers: tuple[Postgre
     assert sent(brokers) == [b"0", b"1", b"2", b"3"]
 
 
+async def test_rows_are_to_be_deleted_while_the_server_is_away(
+    servers: tuple[PostgresServer, PostgresServer],
+) -> None:
+    """The relay tries again: it must not end."""
+    primary, _ = servers
+    async with PostgresTable(primary.dsn, OUTBOX) as source:
+        await asyncio.to_thread(primary.stop, crashes=True)
+        for failing in (source.read(None, 1), source.acquire()):
+            with pytest.raises(DatabaseError):
+                await failing
+        with pytest.raises(DatabaseError, match="was lost"):
+            await _deliver_again_and_again(source)
+
+
+async def _deliver_again_and_again(source: PostgresTable) -> None:
+    while True:
+        await source.delivered(b"1.0")
+        await asyncio.sleep(0.001)
+
+
 async def test_a_replica_takes_over(brokers: FakeCluster, servers: tuple[PostgresServer, PostgresServer]) -> None:
     primary, replica = servers
     async with (

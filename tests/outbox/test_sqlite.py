@@ -157,6 +157,23 @@ async def test_reads_are_bounded_in_bytes(connection: sqlite3.Connection, path: 
         assert len(await source.read(rows[-1][1], 500)) == 2
 
 
+async def test_a_row_that_is_larger_than_a_read_comes_alone(connection: sqlite3.Connection, path: str) -> None:
+    put(connection, bytes(9_000_000), b"1")
+    async with SqliteTable(path, OUTBOX) as source:
+        (large,) = await source.read(None, 500)
+        assert [record.value for record, _ in await source.read(large[1], 500)] == [b"1"]
+
+
+async def test_only_what_others_commit_ends_a_wait(connection: sqlite3.Connection, path: str) -> None:
+    async with SqliteTable(path, OUTBOX) as source:
+        assert list(await source.read(None, 500)) == []
+        waiting = asyncio.create_task(source.wait())
+        await asyncio.wait([waiting], timeout=0.1)
+        assert not waiting.done()
+        put(connection, b"0")
+        await waiting
+
+
 async def test_the_same_position_may_be_read_again(connection: sqlite3.Connection, path: str) -> None:
     put(connection, *values(0, 4))
     async with SqliteTable(path, OUTBOX) as source:

@@ -11,7 +11,8 @@ import pytest
 from fastapi import FastAPI
 
 from examples.orders.api import BODY_MAX, make_app
-from examples.orders.settings import Settings, open_database
+from examples.orders.settings import Settings
+from tests.examples.orders.databases import events, execute
 
 CAKE = {"id": "11111111-1111-4111-8111-111111111111", "customer": "Ada", "item": "cake", "quantity": 2}
 
@@ -34,10 +35,9 @@ async def test_an_order_is_stored_once_with_its_event(dsn: str) -> None:
         shown = await client.get(f"/orders/{CAKE['id']}")
         assert (first.status_code, again.status_code, shown.status_code) == (201, 200, 200)
         assert first.json() == again.json() == shown.json() == CAKE
-        assert (await client.get("/ready")).json() == {"orders": 1}
+        assert (await client.get("/ready")).json() == {"waiting": 1}
         assert (await client.get("/live")).status_code == 200
-    async with open_database(dsn) as database:
-        assert [(row.number, row.key) for row in await database.outbox(0, 9)] == [(0, "Ada")]
+    assert await events(Settings(dsn)) == [("orders", b"Ada", first.content)]
 
 
 async def test_an_id_names_one_order(dsn: str) -> None:
@@ -46,7 +46,7 @@ async def test_an_id_names_one_order(dsn: str) -> None:
         response = await client.post("/orders", json=CAKE | {"quantity": 3})
         assert response.status_code == 409
         assert CAKE["id"] in response.json()["detail"]
-        assert (await client.get("/ready")).json() == {"orders": 1}
+        assert (await client.get("/ready")).json() == {"waiting": 1}
 
 
 async def test_an_order_that_is_none(dsn: str) -> None:
@@ -54,7 +54,7 @@ async def test_an_order_that_is_none(dsn: str) -> None:
         for wrong in ({"quantity": 0}, {"customer": ""}, {"id": "7"}):
             assert (await client.post("/orders", json=CAKE | wrong)).status_code == 422
         assert (await client.get(f"/orders/{CAKE['id']}")).status_code == 404
-        assert (await client.get("/ready")).json() == {"orders": 0}
+        assert (await client.get("/ready")).json() == {"waiting": 0}
 
 
 @pytest.mark.parametrize("field", ["customer", "item", "id", "quantity"])
@@ -66,7 +66,7 @@ async def test_a_text_that_no_database_takes_is_no_order(dsn: str, field: str, t
         response = await client.post("/orders", content=with_it, headers={"content-type": "application/json"})
         assert response.status_code == 422
         assert [error["loc"] for error in response.json()["detail"]] == [["body", field]]
-        assert (await client.get("/ready")).json() == {"orders": 0}
+        assert (await client.get("/ready")).json() == {"waiting": 0}
 
 
 @pytest.mark.parametrize("content", [rb'{"\ud800": "\ud800"}', rb'["\ud800"]', rb'"\ud800"', b'{"quantity": NaN}'])
@@ -84,10 +84,8 @@ async def test_any_other_text_is_stored(dsn: str) -> None:
 
 
 async def test_a_database_that_fails_is_told(dsn: str) -> None:
-    app = make_app(Settings(dsn))
-    async with serving(app) as client:
-        async with app.state.database._connector.writing() as execute:
-            await execute("DROP TABLE outbox")
+    async with serving(make_app(Settings(dsn))) as client:
+        await execute(Settings(dsn), "DROP TABLE outbox")
         response = await client.post("/orders", json=CAKE)
         assert response.status_code == 503
         detail = response.json()["detail"]
@@ -117,5 +115,6 @@ async def test_a_chosen_id_is_not_needed(dsn: str) -> None:
 def test_settings_come_from_the_environment(environment: dict[str, str]) -> None:
     found = Settings.from_environment(environment)
     assert found.database == environment.get("DATABASE", "orders.db")
-    assert found.bootstrap_servers == environment.get("KAFKA", "localhost:9092")
+    assert found.kafka == environment.get("KAFKA", "localhost:9092")
     assert (found.topic, found.transactional_id) == (environment.get("TOPIC", "orders"), "orders-relay")
+    assert Settings.from_environment(found.to_environment()) == found

@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import importlib
 import io
-import json
 import re
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from rich.console import Console
 
 from aioprod.testing.fixtures import FakeClusterThread
 from aioprod.testing.kafka.jars import DEFAULT_VERSION
+from examples.demo import local_postgres
 from examples.demo.screen import Screen
 from examples.orders import __main__ as example
-from examples.orders import local_postgres
-from examples.orders.check import differences
-from examples.orders.settings import VARIABLES, Settings
+from examples.orders.settings import Settings
 from tests.support.snippets import ROOT
 
 FOLDER = Path(example.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-
-
-class Stored(NamedTuple):
-    key: bytes | None
-    value: bytes | None
-
-
-def stored(customer: str, *ids: str) -> list[Stored]:
-    return [Stored(customer.encode(), json.dumps({"id": one}).encode()) for one in ids]
 
 
 @pytest.fixture
@@ -62,8 +50,7 @@ async def test_orders_while_the_relay_is_killed(
 
 
 def test_equal_orders_do_not_differ() -> None:
-    records = [*stored("a", "1", "2"), *stored("b", "3"), *stored("a", "4")]
-    assert differences({"a": ["1", "2", "4"], "b": ["3"], "c": []}, records) == []
+    assert example.differences({"a": ["1", "2", "4"], "b": ["3"], "c": []}, {"b": ["3"], "a": ["1", "2", "4"]}) == []
 
 
 @pytest.mark.parametrize(
@@ -76,7 +63,7 @@ def test_equal_orders_do_not_differ() -> None:
     ],
 )
 def test_what_differs(ids: tuple[str, ...], said: str) -> None:
-    assert differences({"a": ["1", "2"]}, stored("a", *ids)) == [f"a: {said}"]
+    assert example.differences({"a": ["1", "2"]}, {"a": [*ids]}) == [f"a: {said}"]
 
 
 def test_a_machine_without_postgres_is_told(
@@ -105,7 +92,7 @@ def test_the_compose_file_names_what_there_is() -> None:
     assert sorted(factories) == ["examples.orders.api", "examples.orders.relay_app"]
     assert all(callable(importlib.import_module(name).make_app) for name in factories)
     (shared,) = re.findall(r"&service\n(?:.*\n)*?  environment:\n((?:    .+\n)+)", text)
-    assert re.findall(r"^    (\w+):", shared, re.MULTILINE) == list(VARIABLES)
+    assert re.findall(r"^    (\w+):", shared, re.MULTILINE) == list(Settings().to_environment())
     assert re.findall(r"apache/kafka:(.+)", text) == [DEFAULT_VERSION]
     # An outbox is of no use without Kafka's offsets: both outlive `down`, or neither.
     assert re.findall(r"^    volumes: \[\"(\w+):", text, re.MULTILINE) == ["kafka", "orders"]
@@ -129,7 +116,7 @@ def test_the_dockerfile_copies_what_it_needs() -> None:
 
 def test_the_dockerfile_wants_the_versions_of_the_extra() -> None:
     wanted = re.findall(r'"([^"]+>=[^"]+)"', (FOLDER / "Dockerfile").read_text())
-    assert len(wanted) == 3
+    assert len(wanted) == 4
     assert set(wanted) <= set(PROJECT["project"]["optional-dependencies"]["examples"])
 
 
