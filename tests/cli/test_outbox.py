@@ -29,8 +29,8 @@ from aioprod.cli.progress import Progress
 from aioprod.outbox import Outbox, SqliteTable
 from aioprod.relay import Relay
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
-from examples.orders.local_postgres import running_postgres
-from tests.examples.orders.postgres_databases import new_database
+from examples.demo.local_postgres import running_postgres
+from tests.outbox.postgres_databases import new_database
 from tests.support.programs import program
 from tests.support.tasks import running_task
 
