@@ -62,8 +62,8 @@ def _text(error: psycopg.Error) -> str:
 async def connect(settings: Mapping[str, Any]) -> Connection:
     """A connection that commits each statement by itself; raises psycopg.Error."""
     connection = await psycopg.AsyncConnection.connect(**{**_SETTINGS, **settings}, autocommit=True)
-    # Each statement must see what was committed before it, whatever the server's default is.
     try:
+        # Each statement must see what was committed before it, whatever the server's default is.
         await connection.execute("SET default_transaction_isolation = 'read committed'")
     except BaseException:
         await connection.close()
