@@ -26,7 +26,7 @@ from aioprod.cli.__main__ import main
 from aioprod.cli.outbox import probes, relaying
 from aioprod.cli.outbox.command import make_parser
 from aioprod.cli.progress import Progress
-from aioprod.outbox import Outbox, SqliteTable
+from aioprod.outbox import Outbox, SqliteTable, watch
 from aioprod.relay import Relay
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from examples.demo.local_postgres import running_postgres
@@ -145,6 +145,12 @@ def answer(url: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+def is_running(at: str) -> bool:
+    """Whether it has the table, and rows leave."""
+    status, body = answer(f"{at}/ready")
+    return status == 200 and json.loads(body)["state"] == "running"
+
+
 # --- ddl
 
 
@@ -192,19 +198,19 @@ def test_one_of_two_relays_waits_and_takes_over(cluster: FakeClusterThread, data
     arguments = [*options(cluster, database.given), "--listen", "127.0.0.1:0"]
     with program("outbox", *arguments) as first:
         at_first = listening_at(first)
-        until(lambda: answer(f"{at_first}/ready")[0] == 200, first)
+        until(lambda: is_running(at_first), first)
         with program("outbox", *arguments) as second:
             at_second = listening_at(second)
             assert answer(f"{at_second}/live")[0] == 200
             status, body = answer(f"{at_second}/ready")
-            assert (status, json.loads(body)["state"]) == (503, "standby")
+            assert (status, json.loads(body)["state"]) == (200, "standby")
             database.put(b"0")
             until(lambda: len(values(cluster)) == 1, first, second)
-            assert answer(f"{at_first}/ready")[0] == 200
+            assert is_running(at_first)
             first.kill()
             database.put(b"1")
             until(lambda: len(values(cluster)) == 2, second)
-            until(lambda: answer(f"{at_second}/ready")[0] == 200, second)
+            until(lambda: is_running(at_second), second)
             end(second)
     assert values(cluster) == [b"0", b"1"]
 
@@ -212,7 +218,7 @@ def test_one_of_two_relays_waits_and_takes_over(cluster: FakeClusterThread, data
 def test_a_relay_that_waits_for_another_one_ends_by_a_signal(cluster: FakeClusterThread, database: Database) -> None:
     with program("outbox", *options(cluster, database.given), "--listen", "127.0.0.1:0") as first:
         at_first = listening_at(first)
-        until(lambda: answer(f"{at_first}/ready")[0] == 200, first)
+        until(lambda: is_running(at_first), first)
         with program("outbox", *options(cluster, database.given)) as second:
             assert second.stderr is not None
             assert b"Another relay has" in second.stderr.readline()
@@ -223,7 +229,7 @@ def test_a_relay_that_waits_for_another_one_ends_by_a_signal(cluster: FakeCluste
 def test_what_is_answered(cluster: FakeClusterThread, shop: Database) -> None:
     with program("outbox", *options(cluster, shop.given), "--listen", "127.0.0.1:0") as running:
         at = listening_at(running)
-        until(lambda: answer(f"{at}/ready")[0] == 200, running)
+        until(lambda: is_running(at), running)
         detail = json.loads(answer(f"{at}/ready")[1])
         assert set(detail) == {"state", "failures", "waiting_rows", "oldest_age_s", "held_age_s"}
         shop.put(b"0")
@@ -234,6 +240,22 @@ def test_what_is_answered(cluster: FakeClusterThread, shop: Database) -> None:
         with pytest.raises(HTTPError, match="405"):
             urlopen(f"{at}/live", data=b"", timeout=60)
         end(running)
+
+
+async def test_a_relay_from_which_no_rows_leave_is_not_ready(shop: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka is away; the process stays."""
+    monkeypatch.setattr(watch, "_EVERY_S", 0.01)
+    shop.put(b"0")
+    async with SqliteTable(shop.given, OUTBOX) as table:
+        relay = Relay(table, "localhost:1", transactional_id="t")
+        served = probes.Probes(relay, table, ("127.0.0.1", 0))
+        async with running_task(relay.run()):
+            while table.health().waiting_rows == 0 or relay.health().state == "new":
+                await asyncio.sleep(0.002)
+            status, _, body = served._answer(b"GET /ready HTTP/1.1\r\n\r\n")
+            assert (status, json.loads(body)["waiting_rows"]) == (503, 1)
+            assert served._answer(b"GET /live HTTP/1.1\r\n\r\n")[0] == 200
+    assert served._answer(b"GET /live HTTP/1.1\r\n\r\n")[0] == 503
 
 
 async def test_connections_that_ask_nothing(monkeypatch: pytest.MonkeyPatch, shop: Database) -> None:
