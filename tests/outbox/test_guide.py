@@ -100,6 +100,9 @@ def test_columns_of_a_table_in_partitions_are_those_of_the_others() -> None:
 
 async def test_the_vacuum_is_set(dsn: str) -> None:
     execute(dsn, DDL.encode(), block("ALTER TABLE outbox SET"))
+    with psycopg.connect(dsn) as connection:
+        ((options,),) = connection.execute("SELECT reloptions FROM pg_class WHERE oid = 'outbox'::regclass").fetchall()
+    assert "autovacuum_vacuum_threshold=10000" in options
 
 
 async def test_a_relay_that_begins_anew_sends_what_is_missing(fake_cluster: FakeClusterThread, dsn: str) -> None:

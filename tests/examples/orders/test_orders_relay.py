@@ -11,11 +11,17 @@ import pytest
 
 from aioprod.errors import ErrorCode
 from aioprod.messages import ProduceRequest
+from aioprod.outbox import watch
 from aioprod.testing.fixtures import FakeClusterThread
-from examples.orders import relay_app
 from examples.orders.orders import Order, Orders
 from examples.orders.relay_app import make_app
 from examples.orders.settings import Settings
+from tests.examples.orders.databases import execute
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_EVERY_S", 0.01)
 
 
 @pytest.fixture
@@ -63,7 +69,7 @@ async def test_one_relay_of_two_is_ready_and_the_other_takes_over(
     async with Orders.opened(settings) as orders:
         async with relaying(settings) as first:
             response = await until(first, "/ready", 200)
-            assert set(response.json()) == {"state", "waiting", "oldest_age_s"}
+            assert set(response.json()) == {"state", "failures", "waiting", "held_age_s"}
             assert response.json()["state"] == "running"
             await place(orders, "bread")
             await until_sent(orders)
@@ -96,12 +102,19 @@ async def test_a_rejected_event_ends_the_relay_and_is_not_skipped_by_the_next_on
     assert sent(fake_cluster) == ["bread", "cake"]
 
 
-async def test_an_event_that_waits_for_long_is_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_app, "WAITING_S_MAX", -1.0)
-    async with relaying(settings) as client:
-        while "waiting" not in (response := await client.get("/ready")).json():
-            await asyncio.sleep(0.01)
-        assert response.status_code == 503
+async def test_an_event_that_waits_for_long_is_told(fake_cluster: FakeClusterThread, settings: Settings) -> None:
+    fault = fake_cluster.fault(ProduceRequest, hold=True)
+    hour = "interval '1 hour'" if settings.is_postgres else "3600000"
+    async with Orders.opened(settings) as orders:
+        await place(orders, "bread")
+        await execute(settings, f"UPDATE outbox SET put_at = put_at - {hour}")
+        async with relaying(settings) as client:
+            while (ready := (await client.get("/ready")).json())["state"] != "running" or not ready["waiting"]:
+                await asyncio.sleep(0.01)
+            assert (await client.get("/ready")).status_code == 503
+            fake_cluster.call(fault.release)
+            await until(client, "/ready", 200)
+    assert sent(fake_cluster) == ["bread"]
 
 
 async def test_a_relay_without_kafka_lives_and_is_not_ready(dsn: str) -> None:
