@@ -203,6 +203,26 @@ async def test_a_table_is_closed_while_a_look_waits_for_a_lock(shop: str) -> Non
         assert source.health().error is None
 
 
+async def test_a_table_is_closed_while_a_look_connects(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection that is not used yet is closed, too."""
+    hangs = asyncio.Event()
+    connections: list[psycopg.AsyncConnection[Any]] = []
+    execute = psycopg.AsyncConnection.execute
+
+    async def executed(connection: psycopg.AsyncConnection[Any], query: Any, *arguments: Any) -> Any:
+        if connection not in connections:
+            connections.append(connection)
+            if len(connections) == 2:
+                hangs.set()
+                await asyncio.Event().wait()
+        return await execute(connection, query, *arguments)
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "execute", executed)
+    async with PostgresTable(shop, OUTBOX):
+        await hangs.wait()
+    assert [connection.closed for connection in connections] == [True, True]
+
+
 async def test_a_collector_gets_them_by_the_relay(brokers: FakeCluster, database: Database) -> None:
     database.put(b"0")
     async with database.table() as source:
