@@ -2,7 +2,7 @@
 
     DATABASE=orders.db KAFKA=localhost:9092 uvicorn --factory examples.orders.relay_app:make_app
 
-A second one waits, and is not ready, until the first one has ended. `aioprod outbox relay` does the same.
+A second one waits until the first one has ended. `aioprod outbox relay` does the same.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def make_app(settings: Settings | None = None) -> FastAPI:
     async def ready(response: Response) -> dict[str, Any]:
         """503: no events are sent now, or one has waited for half a minute."""
         health, table = relay.health(), source.health()
-        response.status_code = 200 if health.is_ready() and table.is_ready() else 503
+        # One that waits for the end of another relay is ready: a rollout ends the other one after that.
+        is_standby = health.state == "new" and not app.state.running.done()
+        response.status_code = 200 if is_standby or (health.is_ready() and table.is_ready()) else 503
         numbers = {"failures": health.failures, "waiting": table.waiting_rows, "held_age_s": table.held_age_s}
         return {"state": health.state, **numbers}
 
