@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef LANES
 .NOTPARALLEL:
 endif
-.PHONY: help compiled lock demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint generate docs bench bench-check bench-observed bench-registry bench-work bench-distance bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
+.PHONY: help compiled lock demo demo-spark example-orders example-copy-table example-word-count test test-unit test-integration test-long test-frozen transactions lint generate docs bench bench-check bench-observed bench-registry bench-work bench-distance bench-outbox bench-assignors bench-spark spark-faults fuzz simulate scale soak mutations brokers chaos groups operator-logs spark-load-killed clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -227,6 +227,9 @@ bench-work: $(READY) $(COMPILED) ## many records at once, beside FastStream and 
 
 bench-distance: $(READY) $(COMPILED) ## producers at round trips of 0.2 to 500 ms, beside Java's and confluent-kafka, about 65 minutes; ARGS="--broker kafka --sizes 100", ARGS="--round-trips 5 --partitions 12 --only aioprod java" for less
 	@$(BIN)/python -m benchmarks.distance $(ARGS)
+
+bench-outbox: $(READY) $(COMPILED) ## an outbox in Postgres beside the one that examples/orders had before, about 10 minutes; ARGS="--rounds 1 --minutes 10" for the growth of its table
+	@$(BIN)/python -m benchmarks.outbox $(ARGS)
 
 bench-check: $(READY) compiled ## instructions of the hot calls beside the parent commit's: BASE=v1 THRESHOLD=2 REASON="..." ROWS=nowait,submit; needs valgrind
 	@$(BIN)/python -m benchmarks.check $(CHECK)

@@ -27,8 +27,8 @@ from tests.outbox.server import PostgresServer, server_folders
 from tests.support.length import by_length
 
 PARTITIONS: Final = 6
-OF_POSTGRES: Final = by_length(Ordeal(20_000, 3, 1, 1), Ordeal(1_000_000, 20, 5, 6))
-OF_SQLITE: Final = by_length(Ordeal(10_000, 3, 0, 1), Ordeal(200_000, 20, 0, 3))
+OF_POSTGRES: Final = by_length(Ordeal(12_000, 3, 1, 1), Ordeal(1_000_000, 20, 5, 6))
+OF_SQLITE: Final = by_length(Ordeal(8_000, 3, 0, 1), Ordeal(1_000_000, 20, 0, 6))
 OF_FAIL_OVER: Final = Ordeal(60_000, 3, 1, 1)
 DELIVERED_S: Final = 300.0
 """How long the relay may take until all is delivered, once the writers have ended."""

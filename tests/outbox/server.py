@@ -38,6 +38,12 @@ class PostgresServer:
         self._program("pg_basebackup", *arguments, "-c", "fast")
         return replica
 
+    def dump(self, dsn: str) -> None:
+        """Dump the database of this server, and restore that into an empty one, of any server."""
+        programs = local_postgres.server_programs()
+        packed = subprocess.run([programs / "pg_dump", "-Fc", "-d", self.dsn], check=True, capture_output=True).stdout
+        subprocess.run([programs / "pg_restore", "-d", dsn], input=packed, check=True)
+
     def start(self) -> None:
         program = local_postgres.server_programs() / "postgres"
         words = [word for setting in self._settings for word in ("-c", setting)]

@@ -16,7 +16,7 @@ from aioprod.outbox import DatabaseError, Outbox, PostgresTable, postgres_sessio
 from aioprod.outbox.dsn import settings_of
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
-from tests.outbox.postgres_databases import NEEDS_POSTGRES
+from tests.outbox.postgres_databases import NEEDS_POSTGRES, new_database
 from tests.outbox.relaying import new_relay, relay_all, sent, until_empty
 from tests.outbox.server import PostgresServer, server_folders
 from tests.support.tasks import running_task
@@ -41,21 +41,30 @@ async def brokers() -> AsyncIterator[FakeCluster]:
 
 
 @pytest.fixture
-def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
+def server() -> Iterator[PostgresServer]:
+    """One with an outbox."""
+    with server_folders() as (folder,):
+        server = PostgresServer(folder)
+        server.create()
+        server.start()
+        try:
+            with psycopg.connect(server.dsn) as connection:
+                connection.execute(OUTBOX.ddl("postgres").encode())
+            yield server
+        finally:
+            server.stop(crashes=True)
+
+
+@pytest.fixture
+def servers(server: PostgresServer) -> Iterator[tuple[PostgresServer, PostgresServer]]:
     """A primary with an outbox, and its replica; both run."""
-    with server_folders(2) as (folder, other):
-        primary = PostgresServer(folder)
-        primary.create()
-        primary.start()
-        with psycopg.connect(primary.dsn) as connection:
-            connection.execute(OUTBOX.ddl("postgres").encode())
-        replica = primary.copy(other)
+    with server_folders() as (folder,):
+        replica = server.copy(folder)
         try:
             replica.start()
-            yield primary, replica
+            yield server, replica
         finally:
             replica.stop(crashes=True)
-            primary.stop(crashes=True)
 
 
 def put(dsn: str, *values: bytes) -> None:
@@ -90,26 +99,22 @@ def of_both(primary: PostgresServer, replica: PostgresServer) -> str:
     return f"postgresql://orders@/postgres?host={hosts}&target_session_attrs=read-write"
 
 
-async def test_restarts_and_crashes(brokers: FakeCluster, servers: tuple[PostgresServer, PostgresServer]) -> None:
-    primary, _ = servers
-    async with PostgresTable(primary.dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
+async def test_restarts_and_crashes(brokers: FakeCluster, server: PostgresServer) -> None:
+    async with PostgresTable(server.dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
         for number in range(4):
-            await asyncio.to_thread(put, primary.dsn, b"%d" % number)
-            await asyncio.to_thread(primary.stop, crashes=number % 2 == 0)
-            await asyncio.to_thread(primary.start)
+            await asyncio.to_thread(put, server.dsn, b"%d" % number)
+            await asyncio.to_thread(server.stop, crashes=number % 2 == 0)
+            await asyncio.to_thread(server.start)
         while len(sent(brokers)) < 4:
             assert not task.done()
             await asyncio.sleep(0.01)
     assert sent(brokers) == [b"0", b"1", b"2", b"3"]
 
 
-async def test_rows_are_to_be_deleted_while_the_server_is_away(
-    servers: tuple[PostgresServer, PostgresServer],
-) -> None:
+async def test_rows_are_to_be_deleted_while_the_server_is_away(server: PostgresServer) -> None:
     """The relay tries again: it must not end."""
-    primary, _ = servers
-    async with PostgresTable(primary.dsn, OUTBOX) as source:
-        await asyncio.to_thread(primary.stop, crashes=True)
+    async with PostgresTable(server.dsn, OUTBOX) as source:
+        await asyncio.to_thread(server.stop, crashes=True)
         for failing in (source.read(None, 1), source.acquire()):
             with pytest.raises(DatabaseError):
                 await failing
@@ -163,6 +168,47 @@ async def test_a_replica_that_lacks_rows_takes_over(
     assert sent(brokers) == [b"0", b"1", b"2"]
 
 
+@pytest.mark.parametrize("since", [0, 1, 3])
+async def test_a_dump_is_restored(brokers: FakeCluster, server: PostgresServer, since: int) -> None:
+    """What was put and sent since the dump is in Kafka only; with nothing of that it goes on."""
+    await asyncio.to_thread(put, server.dsn, b"0", b"1")
+    async with PostgresTable(server.dsn, OUTBOX) as source:
+        await relay_all(brokers, source)
+    await asyncio.to_thread(put, server.dsn, b"of the dump")
+    restored = new_database(server.dsn)
+    await asyncio.to_thread(server.dump, restored)
+    if since:
+        await asyncio.to_thread(put, server.dsn, *[b"since"] * since)
+        async with PostgresTable(server.dsn, OUTBOX) as source:
+            await relay_all(brokers, source)
+    before = sent(brokers)
+    await asyncio.to_thread(put, restored, b"later", b"later")
+    async with PostgresTable(restored, OUTBOX) as source:
+        if since:
+            with pytest.raises(MarkerError, match="was the database restored"):
+                await new_relay(brokers, source).run()
+        else:
+            await relay_all(brokers, source)
+    assert sent(brokers) == (before if since else [*before, b"of the dump", b"later", b"later"])
+
+
+async def test_a_dump_is_restored_in_another_server(server: PostgresServer) -> None:
+    """Transaction ids are lower there."""
+    async with PostgresTable(server.dsn, OUTBOX):
+        pass  # Now the table knows its server.
+    with server_folders() as (folder,):
+        other = PostgresServer(folder)
+        await asyncio.to_thread(other.create)
+        await asyncio.to_thread(other.start)
+        try:
+            await asyncio.to_thread(server.dump, other.dsn)
+            with pytest.raises(MarkerError, match="was created in another server"):
+                async with PostgresTable(other.dsn, OUTBOX):
+                    pass
+        finally:
+            other.stop(crashes=True)
+
+
 async def test_a_replica_is_no_source(servers: tuple[PostgresServer, PostgresServer]) -> None:
     with pytest.raises(ConfigError, match="is a replica"):
         async with PostgresTable(servers[1].dsn, OUTBOX):
@@ -180,6 +226,8 @@ async def test_a_replica_that_is_reached_for_a_while_ends_no_relay(
         await asyncio.to_thread(until_replicated, primary, replica)
         source._settings = settings_of(replica.dsn)
         await asyncio.to_thread(primary.stop, crashes=True)
+        while source._session is not None and source._session.is_usable:
+            await asyncio.sleep(0.001)
         with pytest.raises(DatabaseError, match="is a replica"):
             await source.acquire()
         await asyncio.to_thread(promote, replica)
@@ -190,19 +238,16 @@ async def test_a_replica_that_is_reached_for_a_while_ends_no_relay(
     assert sent(brokers) == [b"0", b"1"]
 
 
-async def test_a_prepared_transaction_is_named(
-    brokers: FakeCluster, servers: tuple[PostgresServer, PostgresServer]
-) -> None:
-    primary, _ = servers
-    with psycopg.connect(primary.dsn) as connection:
+async def test_a_prepared_transaction_is_named(brokers: FakeCluster, server: PostgresServer) -> None:
+    with psycopg.connect(server.dsn) as connection:
         connection.execute("SELECT pg_current_xact_id()")
         connection.execute("PREPARE TRANSACTION 'of a broken coordinator'")
-    await asyncio.to_thread(put, primary.dsn, b"0")
-    async with PostgresTable(primary.dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
+    await asyncio.to_thread(put, server.dsn, b"0")
+    async with PostgresTable(server.dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
         while (held_by := (await source.lag()).held_by) is None:
             await asyncio.sleep(0.002)
         assert "prepared as 'of a broken coordinator'" in held_by
-        with psycopg.connect(primary.dsn, autocommit=True) as connection:
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
             connection.execute("ROLLBACK PREPARED 'of a broken coordinator'")
         await until_empty(source.lag, task)
     assert sent(brokers) == [b"0"]
