@@ -7,15 +7,19 @@ import hashlib
 import json
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aioprod.cli.doctor import command as doctor
 from aioprod.cli.doctor.command import make_parser
+from aioprod.outbox import Outbox
 from aioprod.testing import KafkaCluster
 from integration.support.clusters import MakeTopic
 from tests.support.programs import program
@@ -149,3 +153,38 @@ async def test_tls_on_a_plain_listener(kafka_cluster: KafkaCluster) -> None:
     ended = await run("doctor", "-X", "security.protocol=SSL", "--json", status=1, cluster=kafka_cluster)
     (failed,) = [one for one in json.loads(ended.stdout)["findings"] if one["status"] == "failed"]
     assert (failed["check"], failed["found"]) == ("protocol", "It has no TLS, and security.protocol=SSL wants it.")
+
+
+async def test_an_outbox_is_relayed(kafka_cluster: KafkaCluster, make_topic: MakeTopic, tmp_path: Path) -> None:
+    """By two relays, one after the other; the second one is ended in the middle of its work."""
+    topic = await make_topic(kafka_cluster)
+    path = tmp_path / "shop.db"
+    ddl = await asyncio.to_thread(
+        subprocess.check_output, [sys.executable, "-m", "aioprod", "outbox", "ddl", "sqlite"], text=True
+    )
+    outbox = Outbox()
+    with closing(sqlite3.connect(path, timeout=30)) as connection:
+        connection.executescript(ddl)
+
+        def rows() -> int:
+            return int(connection.execute("SELECT count(*) FROM outbox").fetchone()[0])
+
+        def relay_until(left_max: int) -> None:
+            arguments = ("--database", str(path), "-b", kafka_cluster.bootstrap_servers, "--id", topic)
+            with program("outbox", "relay", *arguments) as relay:
+                assert relay.stderr is not None
+                assert any(b"continues behind position" in line for line in relay.stderr)
+                while rows() > left_max:
+                    assert relay.poll() is None, relay.communicate()
+                    time.sleep(0.01)
+                relay.send_signal(signal.SIGTERM)
+                _, errors = relay.communicate(timeout=60)
+                assert relay.returncode == 0, errors
+
+        for begin, end, left_max in ((0, 5_000, 0), (5_000, 15_000, 9_000), (15_000, 15_000, 0)):
+            with connection:
+                for number in range(begin, end):
+                    outbox.put(connection, topic, b"%d" % number)
+            relay_until(left_max)
+    found = (await run("read", topic, "--isolation", "read_committed", cluster=kafka_cluster)).stdout
+    assert found.split() == [b"%d" % number for number in range(15_000)]

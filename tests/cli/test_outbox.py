@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import logging
 import signal
@@ -22,15 +23,21 @@ import psycopg
 import pytest
 
 from aioprod.cli.__main__ import main
-from aioprod.cli.outbox import relaying
+from aioprod.cli.outbox import probes, relaying
 from aioprod.cli.outbox.command import make_parser
-from aioprod.outbox import Outbox, SqliteTable
+from aioprod.cli.progress import Progress
+from aioprod.outbox import Outbox, SqliteTable, watch
+from aioprod.relay import Relay
 from aioprod.testing.fixtures import FakeClusterThread, running_fake_cluster
 from examples.demo.local_postgres import running_postgres
-from tests.outbox.postgres_databases import new_database
+from tests.outbox.postgres_databases import NEEDS_POSTGRES, new_database
 from tests.support.programs import program
+from tests.support.tasks import running_task
 
 OUTBOX = Outbox()
+
+
+pytestmark = NEEDS_POSTGRES
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +148,12 @@ def answer(url: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+def is_running(at: str) -> bool:
+    """Whether it has the table, and rows leave."""
+    status, body = answer(f"{at}/ready")
+    return status == 200 and json.loads(body)["state"] == "running"
+
+
 # --- ddl
 
 
@@ -188,19 +201,19 @@ def test_one_of_two_relays_waits_and_takes_over(cluster: FakeClusterThread, data
     arguments = [*options(cluster, database.given), "--listen", "127.0.0.1:0"]
     with program("outbox", *arguments) as first:
         at_first = listening_at(first)
-        until(lambda: answer(f"{at_first}/ready")[0] == 200, first)
+        until(lambda: is_running(at_first), first)
         with program("outbox", *arguments) as second:
             at_second = listening_at(second)
             assert answer(f"{at_second}/live")[0] == 200
             status, body = answer(f"{at_second}/ready")
-            assert (status, json.loads(body)["state"]) == (503, "standby")
+            assert (status, json.loads(body)["state"]) == (200, "standby")
             database.put(b"0")
             until(lambda: len(values(cluster)) == 1, first, second)
-            assert answer(f"{at_first}/ready")[0] == 200
+            assert is_running(at_first)
             first.kill()
             database.put(b"1")
             until(lambda: len(values(cluster)) == 2, second)
-            until(lambda: answer(f"{at_second}/ready")[0] == 200, second)
+            until(lambda: is_running(at_second), second)
             end(second)
     assert values(cluster) == [b"0", b"1"]
 
@@ -208,7 +221,7 @@ def test_one_of_two_relays_waits_and_takes_over(cluster: FakeClusterThread, data
 def test_a_relay_that_waits_for_another_one_ends_by_a_signal(cluster: FakeClusterThread, database: Database) -> None:
     with program("outbox", *options(cluster, database.given), "--listen", "127.0.0.1:0") as first:
         at_first = listening_at(first)
-        until(lambda: answer(f"{at_first}/ready")[0] == 200, first)
+        until(lambda: is_running(at_first), first)
         with program("outbox", *options(cluster, database.given)) as second:
             assert second.stderr is not None
             assert b"Another relay has" in second.stderr.readline()
@@ -219,7 +232,7 @@ def test_a_relay_that_waits_for_another_one_ends_by_a_signal(cluster: FakeCluste
 def test_what_is_answered(cluster: FakeClusterThread, shop: Database) -> None:
     with program("outbox", *options(cluster, shop.given), "--listen", "127.0.0.1:0") as running:
         at = listening_at(running)
-        until(lambda: answer(f"{at}/ready")[0] == 200, running)
+        until(lambda: is_running(at), running)
         detail = json.loads(answer(f"{at}/ready")[1])
         assert set(detail) == {"state", "failures", "waiting_rows", "oldest_age_s", "held_age_s"}
         shop.put(b"0")
@@ -232,11 +245,24 @@ def test_what_is_answered(cluster: FakeClusterThread, shop: Database) -> None:
         end(running)
 
 
+async def test_a_relay_from_which_no_rows_leave_is_not_ready(shop: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka is away; the process stays."""
+    monkeypatch.setattr(watch, "_EVERY_S", 0.01)
+    shop.put(b"0")
+    async with SqliteTable(shop.given, OUTBOX) as table:
+        relay = Relay(table, "localhost:1", transactional_id="t")
+        served = probes.Probes(relay, table, ("127.0.0.1", 0))
+        async with running_task(relay.run()):
+            while table.health().waiting_rows == 0 or relay.health().state == "new":
+                await asyncio.sleep(0.002)
+            status, _, body = served._answer(b"GET /ready HTTP/1.1\r\n\r\n")
+            assert (status, json.loads(body)["waiting_rows"]) == (503, 1)
+            assert served._answer(b"GET /live HTTP/1.1\r\n\r\n")[0] == 200
+    assert served._answer(b"GET /live HTTP/1.1\r\n\r\n")[0] == 503
+
+
 async def test_connections_that_ask_nothing(monkeypatch: pytest.MonkeyPatch, shop: Database) -> None:
     """They end soon, and so do those above a number, and those that send more than a request has."""
-    from aioprod.cli.outbox import probes
-    from aioprod.relay import Relay
-
     monkeypatch.setattr(probes, "_REQUEST_S_MAX", 0.05)
     monkeypatch.setattr(probes, "_CONNECTIONS_MAX", 1)
     table = SqliteTable(shop.given, OUTBOX)
@@ -260,9 +286,6 @@ async def test_connections_that_ask_nothing(monkeypatch: pytest.MonkeyPatch, sho
 
 
 def test_metrics_without_the_extra(monkeypatch: pytest.MonkeyPatch, shop: Database) -> None:
-    from aioprod.cli.outbox import probes
-    from aioprod.relay import Relay
-
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     table = SqliteTable(shop.given, OUTBOX)
     served = probes.Probes(Relay(table, "localhost:1", transactional_id="t"), table, ("127.0.0.1", 0))
@@ -374,23 +397,23 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_the_progress_of_a_terminal(monkeypatch: pytest.MonkeyPatch, shop: Database) -> None:
-    from aioprod.relay import Relay
+    """A line of the log takes its place."""
 
-    shown: list[str] = []
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
 
-    class Line:
-        def __init__(self, _: object) -> None:
-            pass
-
-        def show(self, line: Callable[[], str]) -> None:
-            shown.append(line())
-            raise asyncio.CancelledError
-
-        def clear(self) -> None:
-            shown.append("cleared")
-
-    monkeypatch.setattr(relaying, "Progress", Line)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    now = [0.0]
+    progress = Progress(terminal, lambda: now[0])
+    now[0] = 9.0
     table = SqliteTable(shop.given, OUTBOX)
-    with pytest.raises(asyncio.CancelledError):
-        await relaying._show(Relay(table, "localhost:1", transactional_id="t"), table)
-    assert shown == ["0 records delivered, 0 rows in the table", "cleared"]
+    relay = Relay(table, "localhost:1", transactional_id="t")
+    async with running_task(relaying._show(relay, table, progress)):
+        while not terminal.getvalue():
+            await asyncio.sleep(0)
+        lines = relaying._Lines(progress)
+        lines.emit(logging.makeLogRecord({"msg": "a line"}))
+    shown = "0 records delivered, 0 rows in the table"
+    assert terminal.getvalue() == f"\r\x1b[2K{shown}\r\x1b[2Ka line\n"

@@ -5,9 +5,25 @@ from __future__ import annotations
 from uuid import uuid4
 
 import psycopg
+import pytest
 from psycopg import sql
 
-__all__ = ["new_database"]
+from examples.demo.local_postgres import PostgresUnavailableError, server_programs
+
+__all__ = ["NEEDS_POSTGRES", "new_database"]
+
+
+def _missing() -> str | None:
+    """What this machine lacks to run it, None if nothing."""
+    try:
+        server_programs()
+    except PostgresUnavailableError as error:
+        return str(error)
+    return None
+
+
+NEEDS_POSTGRES = pytest.mark.needs(missing=_missing)
+"""Leaves a test, or one of its parameters, out where there is no server."""
 
 
 def new_database(server: str) -> str:

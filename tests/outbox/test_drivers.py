@@ -12,6 +12,7 @@ from aioprod.errors import UsageError
 from aioprod.outbox import Outbox
 from aioprod.records.headers import encode_headers
 from tests.outbox.drivers import HEADERS, PARTS, POSTGRES, SQLITE, FailedError
+from tests.outbox.postgres_databases import NEEDS_POSTGRES
 
 EXPECTED = ("orders", None, b"k", b"committed", encode_headers(HEADERS), PARTS["timestamp"])
 SELECT = "SELECT topic, partition, key, value, headers, timestamp FROM outbox"
@@ -27,6 +28,7 @@ async def check(driver: tuple[Any, Any], database: str) -> None:
         await without(database, outbox, b"alone", False)
 
 
+@NEEDS_POSTGRES
 @pytest.mark.parametrize("driver", POSTGRES.values(), ids=POSTGRES)
 async def test_postgres(dsn: str, driver: tuple[Any, Any]) -> None:
     with psycopg.connect(dsn) as connection:

@@ -18,8 +18,11 @@ from aioprod.errors import MarkerError
 from aioprod.outbox import Outbox, PostgresTable, deletions
 from aioprod.testing import FakeCluster
 from aioprod.testing.fixtures import FakeClusterThread
+from tests.outbox.postgres_databases import NEEDS_POSTGRES
 from tests.outbox.relaying import new_relay, relay_all, sent
 from tests.support.snippets import DOCS, ROOT, snippets
+
+pytestmark = NEEDS_POSTGRES
 
 PAGE = DOCS / "guides" / "outbox.md"
 STATEMENTS: list[str] = re.findall(r"^ *```sql\n(.*?)^ *```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
@@ -100,6 +103,9 @@ def test_columns_of_a_table_in_partitions_are_those_of_the_others() -> None:
 
 async def test_the_vacuum_is_set(dsn: str) -> None:
     execute(dsn, DDL.encode(), block("ALTER TABLE outbox SET"))
+    with psycopg.connect(dsn) as connection:
+        ((options,),) = connection.execute("SELECT reloptions FROM pg_class WHERE oid = 'outbox'::regclass").fetchall()
+    assert "autovacuum_vacuum_threshold=10000" in options
 
 
 async def test_a_relay_that_begins_anew_sends_what_is_missing(fake_cluster: FakeClusterThread, dsn: str) -> None:

@@ -17,6 +17,7 @@ import pytest
 from aioprod.messages import EndTxnRequest, InitProducerIdRequest, ProduceRequest, TxnOffsetCommitRequest
 from aioprod.outbox import Outbox
 from aioprod.testing.fixtures import FakeClusterThread
+from tests.outbox.postgres_databases import NEEDS_POSTGRES
 
 OUTBOX = Outbox()
 RELAY = """
@@ -75,7 +76,7 @@ def prepared(kind: str, database: str) -> Callable[[range], None]:
     return put
 
 
-@pytest.mark.parametrize("kind", ["SqliteTable", "PostgresTable"])
+@pytest.mark.parametrize("kind", ["SqliteTable", pytest.param("PostgresTable", marks=NEEDS_POSTGRES)])
 @pytest.mark.parametrize(
     ("request_kind", "takes_effect"),
     [

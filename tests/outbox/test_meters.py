@@ -18,6 +18,7 @@ from aioprod.outbox import DatabaseError, Outbox, OutboxHealth, PostgresTable, S
 from aioprod.outbox import postgres_holder as holder
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
+from tests.outbox.postgres_databases import NEEDS_POSTGRES
 from tests.outbox.relaying import new_relay, sent, until_empty
 from tests.support.tasks import running_task
 
@@ -64,7 +65,7 @@ def shop(dsn: str) -> str:
     return dsn
 
 
-@pytest.fixture(params=["postgres", "sqlite"])
+@pytest.fixture(params=[pytest.param("postgres", marks=NEEDS_POSTGRES), "sqlite"])
 def database(request: pytest.FixtureRequest) -> Database:
     if request.param == "postgres":
         dsn: str = request.getfixturevalue("shop")
@@ -158,6 +159,7 @@ def test_when_rows_leave(health: OutboxHealth, is_ready: bool) -> None:
     assert health.is_ready() is is_ready
 
 
+@NEEDS_POSTGRES
 async def test_the_transaction_that_holds_rows_is_named(
     brokers: FakeCluster, shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +180,7 @@ async def test_the_transaction_that_holds_rows_is_named(
     assert sent(brokers) == [b"0"]
 
 
+@NEEDS_POSTGRES
 async def test_notifications_are_counted(brokers: FakeCluster, shop: str) -> None:
     async with PostgresTable(shop, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
         with psycopg.connect(shop) as service:
@@ -188,6 +191,7 @@ async def test_notifications_are_counted(brokers: FakeCluster, shop: str) -> Non
     assert sent(brokers)
 
 
+@NEEDS_POSTGRES
 async def test_a_table_is_closed_while_a_look_waits_for_a_lock(shop: str) -> None:
     with psycopg.connect(shop) as migration:
         async with asyncio.timeout(60), PostgresTable(shop, OUTBOX) as source:
@@ -197,6 +201,26 @@ async def test_a_table_is_closed_while_a_look_waits_for_a_lock(shop: str) -> Non
                 while other.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone() == (0,):
                     await asyncio.sleep(0.002)
         assert source.health().error is None
+
+
+async def test_a_table_is_closed_while_a_look_connects(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection that is not used yet is closed, too."""
+    hangs = asyncio.Event()
+    connections: list[psycopg.AsyncConnection[Any]] = []
+    execute = psycopg.AsyncConnection.execute
+
+    async def executed(connection: psycopg.AsyncConnection[Any], query: Any, *arguments: Any) -> Any:
+        if connection not in connections:
+            connections.append(connection)
+            if len(connections) == 2:
+                hangs.set()
+                await asyncio.Event().wait()
+        return await execute(connection, query, *arguments)
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "execute", executed)
+    async with PostgresTable(shop, OUTBOX):
+        await hangs.wait()
+    assert [connection.closed for connection in connections] == [True, True]
 
 
 async def test_a_collector_gets_them_by_the_relay(brokers: FakeCluster, database: Database) -> None:

@@ -16,10 +16,12 @@ from aioprod.net.protocol.backoff import Backoff
 from aioprod.outbox import DatabaseError, Outbox, PostgresTable, deletions, postgres, postgres_session
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
-from tests.outbox.postgres_databases import new_database
+from tests.outbox.postgres_databases import NEEDS_POSTGRES, new_database
 from tests.outbox.relaying import new_relay, relay_all, sent, until_empty
 from tests.support.producers import PATIENCE_S
 from tests.support.tasks import running_task
+
+pytestmark = NEEDS_POSTGRES
 
 OUTBOX = Outbox()
 

@@ -20,6 +20,7 @@ from aioprod.outbox.sqlite_rows import SqliteRows
 from aioprod.outbox.sqlite_thread import transaction
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
+from tests.outbox.postgres_databases import NEEDS_POSTGRES
 from tests.outbox.relaying import new_relay, sent, until_empty
 from tests.support.tasks import running_task
 
@@ -69,6 +70,7 @@ async def test_a_file(brokers: FakeCluster, path: str, tmp_path: Path, later: in
     assert sent(brokers) == SENT
 
 
+@NEEDS_POSTGRES
 @pytest.mark.parametrize("later", [1, 8])
 @pytest.mark.parametrize("clean", [False, True], ids=["data", "tables, too"])
 async def test_a_database_of_postgres(brokers: FakeCluster, dsn: str, later: int, clean: bool) -> None:
@@ -123,6 +125,7 @@ async def test_a_file_between_note_and_deletion(path: str, tmp_path: Path, monke
         assert connection.execute("SELECT value FROM outbox").fetchall() == [(b"later",)]
 
 
+@NEEDS_POSTGRES
 async def test_a_database_of_postgres_between_note_and_deletion(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(OUTBOX.ddl("postgres").encode())

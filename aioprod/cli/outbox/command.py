@@ -110,7 +110,8 @@ def _add_relay(parser: Parser) -> None:
         "--listen",
         metavar="HOST:PORT",
         type=_address,
-        help="answer HTTP requests there: /live, /ready, and /metrics for Prometheus (needs the extra prometheus)",
+        help="answer HTTP requests there: /live, /ready (503 where no rows leave; a relay that waits for the end of "
+        "another one is ready), and /metrics for Prometheus (needs the extra prometheus)",
     )
     add_connection_options(parser)
 

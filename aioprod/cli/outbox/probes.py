@@ -86,16 +86,20 @@ class Probes:
         return _detail(self._relay.health().is_alive, {})
 
     def _ready(self) -> _Answer:
-        """503: another relay has the table, no rows leave, or one has waited for half a minute."""
+        """503: no rows leave, or one has waited for half a minute.
+
+        One that waits for the end of another relay is ready: a rollout ends the other one after that.
+        """
         relay, table = self._relay.health(), self._table.health()
+        is_standby = relay.state == "new"
         detail = {
-            "state": "standby" if relay.state == "new" else relay.state,
+            "state": "standby" if is_standby else relay.state,
             "failures": relay.failures,
             "waiting_rows": table.waiting_rows,
             "oldest_age_s": table.oldest_age_s,
             "held_age_s": table.held_age_s,
         }
-        return _detail(relay.is_ready() and table.is_ready(), detail)
+        return _detail(is_standby or (relay.is_ready() and table.is_ready()), detail)
 
     def _metrics(self) -> _Answer:
         try:

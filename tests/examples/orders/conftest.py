@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.demo.local_postgres import PostgresUnavailableError, running_postgres, server_programs
-from tests.outbox.postgres_databases import new_database
+from examples.demo.local_postgres import running_postgres
+from tests.outbox.postgres_databases import NEEDS_POSTGRES, new_database
 
 
 @pytest.fixture(scope="session")
@@ -18,16 +18,7 @@ def postgres() -> Iterator[str]:
         yield dsn
 
 
-def missing_for_postgres() -> str | None:
-    """What this machine lacks to run it, None if nothing."""
-    try:
-        server_programs()
-    except PostgresUnavailableError as error:
-        return str(error)
-    return None
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.needs(missing=missing_for_postgres))])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=NEEDS_POSTGRES)])
 def dsn(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A new database of each kind."""
     return (

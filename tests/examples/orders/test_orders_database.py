@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
 from sqlalchemy.exc import SQLAlchemyError
@@ -78,3 +79,6 @@ async def test_a_file_that_cannot_be_opened_is_told() -> None:
     with pytest.raises(SQLAlchemyError, match="unable to open"):
         async with Orders.opened(Settings("/nonexistent/orders.db")):
             pass
+    for thread in threading.enumerate():
+        if "_connection_worker_thread" in thread.name:
+            await asyncio.to_thread(thread.join)  # aiosqlite's: its last call is for this loop.

@@ -11,11 +11,17 @@ import pytest
 
 from aioprod.errors import ErrorCode
 from aioprod.messages import ProduceRequest
+from aioprod.outbox import watch
 from aioprod.testing.fixtures import FakeClusterThread
-from examples.orders import relay_app
 from examples.orders.orders import Order, Orders
 from examples.orders.relay_app import make_app
 from examples.orders.settings import Settings
+from tests.examples.orders.databases import execute
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_EVERY_S", 0.01)
 
 
 @pytest.fixture
@@ -41,6 +47,13 @@ async def until(client: httpx.AsyncClient, path: str, status: int) -> httpx.Resp
     return response
 
 
+async def until_running(client: httpx.AsyncClient) -> httpx.Response:
+    """Until it has the outbox's lock, and is ready."""
+    while (response := await until(client, "/ready", 200)).json()["state"] != "running":
+        await asyncio.sleep(0.01)
+    return response
+
+
 async def place(orders: Orders, *items: str) -> None:
     for item in items:
         assert await orders.add(Order(customer="Ada", item=item, quantity=1))
@@ -62,16 +75,16 @@ async def test_one_relay_of_two_is_ready_and_the_other_takes_over(
 ) -> None:
     async with Orders.opened(settings) as orders:
         async with relaying(settings) as first:
-            response = await until(first, "/ready", 200)
-            assert set(response.json()) == {"state", "waiting", "oldest_age_s"}
-            assert response.json()["state"] == "running"
+            response = await until_running(first)
+            assert set(response.json()) == {"state", "failures", "waiting", "held_age_s"}
             await place(orders, "bread")
             await until_sent(orders)
             second = relaying(settings)
             client = await second.__aenter__()
             assert (await client.get("/live")).status_code == 200
-            assert (await client.get("/ready")).status_code == 503
-        await until(client, "/ready", 200)
+            assert (await client.get("/ready")).json()["state"] == "new"
+            assert (await client.get("/ready")).status_code == 200
+        await until_running(client)
         await place(orders, "cake")
         await until_sent(orders)
         await second.__aexit__(None, None, None)
@@ -96,15 +109,22 @@ async def test_a_rejected_event_ends_the_relay_and_is_not_skipped_by_the_next_on
     assert sent(fake_cluster) == ["bread", "cake"]
 
 
-async def test_an_event_that_waits_for_long_is_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_app, "WAITING_S_MAX", -1.0)
-    async with relaying(settings) as client:
-        while "waiting" not in (response := await client.get("/ready")).json():
-            await asyncio.sleep(0.01)
-        assert response.status_code == 503
+async def test_an_event_that_waits_for_long_is_told(fake_cluster: FakeClusterThread, settings: Settings) -> None:
+    fault = fake_cluster.fault(ProduceRequest, hold=True)
+    hour = "interval '1 hour'" if settings.is_postgres else "3600000"
+    async with Orders.opened(settings) as orders:
+        await place(orders, "bread")
+        await execute(settings, f"UPDATE outbox SET put_at = put_at - {hour}")
+        async with relaying(settings) as client:
+            while (ready := (await client.get("/ready")).json())["state"] != "running" or not ready["waiting"]:
+                await asyncio.sleep(0.01)
+            assert (await client.get("/ready")).status_code == 503
+            fake_cluster.call(fault.release)
+            await until(client, "/ready", 200)
+    assert sent(fake_cluster) == ["bread"]
 
 
 async def test_a_relay_without_kafka_lives_and_is_not_ready(dsn: str) -> None:
     async with relaying(Settings(dsn, "127.0.0.1:1")) as client:
+        await until(client, "/ready", 503)
         assert (await client.get("/live")).status_code == 200
-        assert (await client.get("/ready")).status_code == 503
