@@ -93,12 +93,12 @@ class PostgresTable:
 
     async def acquire(self) -> None:
         """Wait until this process has the table's lock; relays do so before each start of their producer."""
-        if self._session is not None:
-            if self._session.is_usable:
-                self._checked = None
-                return
-            await self._session.close()  # It stays until there is another: deletions see that it is lost.
         try:
+            if self._session is not None:
+                if await self._session.has_lock():
+                    self._checked = None
+                    return
+                await self._session.close()  # It stays until there is another: deletions see that it is lost.
             async with failures(self._names.text):
                 self._session = await PostgresSession.open(self._settings, self._names)
         except ConfigError as error:

@@ -100,6 +100,7 @@ class PostgresSession:
     def __init__(self, connection: Connection, names: TableNames, found: _Found, held: _Held) -> None:
         self._connection = connection
         self._names = names
+        self._found: Final = found
         self._oid = found.oid if found.oid < 2**31 else found.oid - 2**32
         self.sequence: Final = found.sequence
         """The one of ids, quoted."""
@@ -141,6 +142,16 @@ class PostgresSession:
     def is_usable(self) -> bool:
         """Whether the connection has not been lost, as far as is known."""
         return not self._connection.closed
+
+    async def has_lock(self) -> bool:
+        """Whether the server still has this connection, and with it the lock of the table that has the name now.
+
+        Raises ConfigError as `open` does.
+        """
+        try:
+            return self.is_usable and await _look_up(self._connection, self._names) == self._found
+        except psycopg.Error:
+            return False
 
     # --- looking
 

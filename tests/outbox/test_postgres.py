@@ -24,6 +24,10 @@ from tests.support.tasks import running_task
 pytestmark = NEEDS_POSTGRES
 
 OUTBOX = Outbox()
+END_RELAYS: LiteralString = (
+    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'aioprod outbox'"
+)
+"""Ends their connections."""
 
 
 @pytest.fixture(autouse=True)
@@ -445,8 +449,7 @@ async def test_a_relay_whose_connections_are_lost_continues(
             put(service, b"%d" % number)
             while (b"%d" % number) not in sent(brokers):
                 await asyncio.sleep(0.002)
-            count(service, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> "
-                  "pg_backend_pid() AND application_name = 'aioprod outbox'")  # fmt: skip
+            count(service, END_RELAYS)
         while count(service):
             assert not task.done()
             await asyncio.sleep(0.002)
@@ -469,6 +472,37 @@ async def test_a_relay_that_has_lost_the_lock_starts_no_producer_before_it_has_i
         put(service, b"1")
         await relay_all(brokers, source)
     assert sent(brokers) == [b"0", b"1"]
+
+
+async def test_a_connection_that_the_server_has_ended_meanwhile_has_no_lock(
+    dsn: str, service: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing has been read from it since, so its client does not know."""
+    caplog.set_level("INFO", "aioprod.outbox")
+    async with PostgresTable(dsn, OUTBOX) as source:
+        count(service, END_RELAYS)
+        async with PostgresTable(dsn, OUTBOX):
+            acquiring = asyncio.create_task(source.acquire())
+            while "this one waits for its end" not in caplog.text:
+                assert not acquiring.done()
+                await asyncio.sleep(0.002)
+        await acquiring
+
+
+async def test_a_table_that_is_created_again_has_a_lock_of_its_own(dsn: str, service: psycopg.Connection[Any]) -> None:
+    async with PostgresTable(dsn, OUTBOX) as source:
+        owner = source.owner
+        service.execute("DROP TABLE outbox; DROP TABLE outbox_relay")
+        service.commit()
+        with pytest.raises(DatabaseError, match="has no outbox"):
+            await source.acquire()
+        service.execute(OUTBOX.ddl("postgres").encode())
+        service.commit()
+        await source.acquire()
+        assert source.owner != owner
+        assert (
+            count(service, "SELECT count(*) FROM pg_locks WHERE objid = 'outbox'::regclass::oid AND objsubid = 2") == 1
+        )
 
 
 # --- copies, and what others do
