@@ -14,7 +14,7 @@ from aioprod.outbox.errors import DatabaseError
 from aioprod.outbox.health import OutboxHealth
 from aioprod.outbox.horizon import Horizon
 from aioprod.outbox.outbox import Outbox
-from aioprod.outbox.positions import Position, check
+from aioprod.outbox.positions import Position, check, only_row
 from aioprod.outbox.postgres_holder import Hold, oldest_transaction
 from aioprod.outbox.postgres_session import Connection, PostgresSession, connect, failures, state_of
 from aioprod.outbox.rows import OutboxLag, columns_of
@@ -206,7 +206,7 @@ class PostgresTable:
 
     async def _noted_id(self, connection: Connection) -> int:
         cursor = await connection.execute(f"SELECT delivered FROM {self._names.relay}".encode())
-        ((note,),) = await cursor.fetchall()
+        (note,) = only_row(self._names.relay, await cursor.fetchall())
         return 0 if note is None else Position.of(note.encode()).id
 
     async def _log_holder(self) -> None:

@@ -17,7 +17,7 @@ from aioprod.errors import ConfigError, MarkerError
 from aioprod.outbox.errors import DatabaseError
 from aioprod.outbox.horizon import Look
 from aioprod.outbox.names import TableNames
-from aioprod.outbox.positions import Position, TableState
+from aioprod.outbox.positions import Position, TableState, only_row
 from aioprod.outbox.rows import BYTES_MAX
 from aioprod.outbox.statements import ASLEEP, CHANNEL
 
@@ -78,7 +78,7 @@ async def state_of(connection: Connection, names: TableNames, sequence: str, pos
         f"(SELECT {_LAST_ID} FROM {sequence}) FROM {names.relay}".encode(),
         (0 if position is None else position.id,),
     )
-    ((note, token, last_id),) = await cursor.fetchall()
+    note, token, last_id = only_row(names.relay, await cursor.fetchall())
     return TableState(last_id, None if note is None else Position.of(note.encode()), token)
 
 

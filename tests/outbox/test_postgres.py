@@ -597,6 +597,20 @@ async def test_a_marker_that_is_gone(brokers: FakeCluster, dsn: str, service: ps
     assert sent(brokers) == [b"0"]
 
 
+async def test_tables_that_are_emptied_under_a_relay(
+    brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any]
+) -> None:
+    async with PostgresTable(dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
+        put(service, b"0")
+        await until_empty(source.lag, task)
+        count(service, "WITH gone AS (DELETE FROM outbox_relay RETURNING *) SELECT count(*) FROM gone")
+        put(service, b"1")
+        with pytest.raises(MarkerError, match=r'"outbox_relay".* is gone: was the table emptied'):
+            await task
+        with pytest.raises(MarkerError, match=r'"outbox_relay".* is gone: was the table emptied'):
+            await source.lag()
+
+
 async def test_rows_that_others_delete(brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any]) -> None:
     put(service, *values(0, 3))
     async with PostgresTable(dsn, OUTBOX) as source:

@@ -312,6 +312,18 @@ async def test_a_copy_from_before_the_first_relay(
             await new_relay(brokers, source).run()
 
 
+async def test_tables_that_are_emptied_under_a_relay(
+    brokers: FakeCluster, connection: sqlite3.Connection, path: str
+) -> None:
+    async with SqliteTable(path, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
+        put(connection, b"0")
+        await until_empty(source.lag, task)
+        connection.execute("DELETE FROM outbox_relay")
+        put(connection, b"1")
+        with pytest.raises(MarkerError, match=r'"outbox_relay".* is gone: was the table emptied'):
+            await task
+
+
 async def test_rows_that_others_delete(brokers: FakeCluster, connection: sqlite3.Connection, path: str) -> None:
     put(connection, *values(0, 3))
     async with SqliteTable(path, OUTBOX) as source:
