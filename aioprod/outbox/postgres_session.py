@@ -40,6 +40,12 @@ _SETTINGS: Final = {
     "tcp_user_timeout": 25_000,
 }
 
+_SESSION: Final = """
+SET default_transaction_isolation = 'read committed';  -- Each statement must see what was committed before it.
+SET row_security = off;  -- Rows that the relay's role may not see raise: they would be passed over.
+"""
+"""Whatever the server's defaults are."""
+
 _LAST_ID: Final = "CASE WHEN is_called THEN last_value ELSE 0 END"
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -63,8 +69,7 @@ async def connect(settings: Mapping[str, Any]) -> Connection:
     """A connection that commits each statement by itself; raises psycopg.Error."""
     connection = await psycopg.AsyncConnection.connect(**{**_SETTINGS, **settings}, autocommit=True)
     try:
-        # Each statement must see what was committed before it, whatever the server's default is.
-        await connection.execute("SET default_transaction_isolation = 'read committed'")
+        await connection.execute(_SESSION)
     except BaseException:
         await connection.close()
         raise
@@ -119,6 +124,8 @@ class PostgresSession:
         connection = await connect(settings)
         try:
             found = await _look_up(connection, names)
+            # Rights that are missing are noticed here.
+            await connection.execute(f"DELETE FROM {names.table} AS none WHERE FALSE RETURNING none.*".encode())
             process = await _lock(connection, names, found.oid)
             session = cls(connection, names, found, _Held(await _claim(connection, names), process))
             await connection.execute(f"LISTEN {CHANNEL}{found.oid}".encode())
@@ -126,7 +133,8 @@ class PostgresSession:
             await connection.close()
             raise ConfigError(
                 f"The relay's role lacks a right: {_text(error)}.",
-                hint=f"It needs USAGE on the schema, and these: GRANT SELECT, DELETE ON {names.table} TO <role>; "
+                hint="It needs USAGE on the schema, BYPASSRLS where a table has row-level security, and these: "
+                f"GRANT SELECT, DELETE ON {names.table} TO <role>; "
                 f"GRANT SELECT, INSERT, UPDATE ON {names.relay} TO <role>; GRANT SELECT ON {names.sequence} TO <role>",
             ) from error
         except BaseException:

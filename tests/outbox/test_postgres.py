@@ -642,9 +642,23 @@ async def test_a_role_that_lacks_a_right(dsn: str, service: psycopg.Connection[A
     service.execute(f"CREATE ROLE {role} LOGIN".encode())
     service.execute(f"GRANT SELECT ON outbox TO {role}".encode())
     service.commit()
-    with pytest.raises(ConfigError, match="permission denied for table outbox_relay"):
+    with pytest.raises(ConfigError, match="permission denied for table outbox"):
         async with PostgresTable(dsn.replace("orders@", f"{role}@"), OUTBOX):
             pass
+
+
+async def test_a_role_that_may_not_see_each_row(dsn: str, service: psycopg.Connection[Any]) -> None:
+    """By the policy it would pass over rows."""
+    role = f"role_{uuid4().hex}"
+    service.execute(f"CREATE ROLE {role} LOGIN".encode())
+    service.execute(f"GRANT ALL ON outbox, outbox_relay TO {role}".encode())
+    service.execute("CREATE POLICY shown ON outbox USING (topic = 'others')")
+    service.execute("ALTER TABLE outbox ENABLE ROW LEVEL SECURITY")
+    put(service, b"0")
+    with pytest.raises(ConfigError, match="row-level security policy for table") as raised:
+        async with PostgresTable(dsn.replace("orders@", f"{role}@"), OUTBOX):
+            pass
+    assert "BYPASSRLS" in str(raised.value)
 
 
 @pytest.mark.parametrize("table", ["outbox", "shop.outbox"])
