@@ -67,7 +67,9 @@ def _text(error: psycopg.Error) -> str:
 
 async def connect(settings: Mapping[str, Any]) -> Connection:
     """A connection that commits each statement by itself; raises psycopg.Error."""
-    connection = await psycopg.AsyncConnection.connect(**{**_SETTINGS, **settings}, autocommit=True)
+    # In SQL_ASCII, which a database may have, psycopg returns bytes for texts.
+    known = {**_SETTINGS, **settings, "client_encoding": "utf8"}
+    connection = await psycopg.AsyncConnection.connect(**known, autocommit=True)
     try:
         await connection.execute(_SESSION)
     except BaseException:

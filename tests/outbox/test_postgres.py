@@ -661,6 +661,20 @@ async def test_a_role_that_may_not_see_each_row(dsn: str, service: psycopg.Conne
     assert "BYPASSRLS" in str(raised.value)
 
 
+async def test_a_database_without_an_encoding(brokers: FakeCluster, postgres: str) -> None:
+    name = f"ascii_{uuid4().hex}"
+    sql = f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(sql.encode())
+    dsn = postgres.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(dsn) as connection:
+        connection.execute(OUTBOX.ddl("postgres").encode())
+        put(connection, b"\xff")
+    async with PostgresTable(dsn, OUTBOX) as source:
+        await relay_all(brokers, source)
+    assert sent(brokers) == [b"\xff"]
+
+
 @pytest.mark.parametrize("table", ["outbox", "shop.outbox"])
 async def test_the_rights_that_roles_need(
     brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any], table: str
