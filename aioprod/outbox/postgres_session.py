@@ -43,6 +43,9 @@ _SETTINGS: Final = {
 _SESSION: Final = """
 SET default_transaction_isolation = 'read committed';  -- Each statement must see what was committed before it.
 SET row_security = off;  -- Rows that the relay's role may not see raise: they would be passed over.
+-- A relay whose machine is gone is noticed by the server, too, which has the lock: by itself after two hours.
+SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
+SET tcp_user_timeout = 25000;
 """
 """Whatever the server's defaults are."""
 
