@@ -126,14 +126,23 @@ async def _sqlite_async(connection: Any, insertion: Insertion, arguments: Argume
 
 def _sqlalchemy(connection: Any, insertion: Insertion, arguments: Arguments) -> None:
     if hasattr(connection, "get_bind"):  # A session.
+        if _flushes(connection):
+            connection.flush()
         connection = connection.connection()
     connection.execute(*_sqlalchemy_statement(connection, insertion, arguments))
 
 
 async def _sqlalchemy_async(connection: Any, insertion: Insertion, arguments: Arguments) -> None:
     if hasattr(connection, "get_bind"):
+        if _flushes(connection):
+            await connection.flush()
         connection = await connection.connection()
     await connection.execute(*_sqlalchemy_statement(connection.sync_connection, insertion, arguments))
+
+
+def _flushes(session: Any) -> bool:
+    """Whether its statements come before the row's, as those of a query would: they take the locks that keep order."""
+    return session.autoflush and not getattr(session, "_flushing", False)  # An event of a flush may put as well.
 
 
 def _sqlalchemy_statement(connection: Any, insertion: Insertion, arguments: Arguments) -> tuple[Any, dict[str, Any]]:

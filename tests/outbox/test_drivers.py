@@ -7,6 +7,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import create_engine, event
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from aioprod.errors import UsageError
 from aioprod.outbox import Outbox
@@ -45,3 +48,62 @@ async def test_sqlite(path: str, driver: tuple[Any, Any]) -> None:
     await check(driver, path)
     assert connection.execute(SELECT).fetchall() == [EXPECTED]
     connection.close()
+
+
+# --- sessions of SQLAlchemy
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Account(Base):
+    __tablename__ = "accounts"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    orders: Mapped[int]
+
+
+@pytest.fixture
+def account(path: str) -> str:
+    """A file with an outbox and an account."""
+    engine = create_engine(f"sqlite:///{path}")
+    Base.metadata.create_all(engine)
+    with sqlite3.connect(path) as connection:
+        connection.executescript(Outbox().ddl("sqlite"))
+        connection.execute("INSERT INTO accounts VALUES ('a', 0)")
+    return path
+
+
+def test_statements_of_a_session_come_before_the_row(account: str) -> None:
+    """They lock what keeps the order of two transactions."""
+    engine = create_engine(f"sqlite:///{account}")
+    with Session(engine) as session, session.begin():
+        changed = session.get_one(Account, "a")
+        changed.orders = 1
+        Outbox().put(session, "orders", b"1")
+        assert changed not in session.dirty
+        with session.no_autoflush:
+            changed.orders = 2
+            Outbox().put(session, "orders", b"2")
+            assert changed in session.dirty
+    engine.dispose()
+
+
+async def test_statements_of_a_session_of_asyncio_come_before_the_row(account: str) -> None:
+    engine = create_async_engine(f"sqlite+aiosqlite:///{account}")
+    async with AsyncSession(engine) as session, session.begin():
+        changed = await session.get_one(Account, "a")
+        changed.orders = 1
+        await Outbox().put(session, "orders", b"1")
+        assert changed not in session.dirty
+    await engine.dispose()
+
+
+def test_an_event_of_a_flush_puts(account: str) -> None:
+    engine = create_engine(f"sqlite:///{account}")
+    with Session(engine) as session, session.begin():
+        event.listen(session, "after_flush", lambda session, _: Outbox().put(session, "orders", b"1"))
+        session.get_one(Account, "a").orders = 1
+    engine.dispose()
+    with sqlite3.connect(account) as connection:
+        assert connection.execute("SELECT value FROM outbox").fetchall() == [(b"1",)]
