@@ -107,3 +107,26 @@ def test_an_event_of_a_flush_puts(account: str) -> None:
     engine.dispose()
     with sqlite3.connect(account) as connection:
         assert connection.execute("SELECT value FROM outbox").fetchall() == [(b"1",)]
+
+
+@NEEDS_POSTGRES
+async def test_a_driver_in_autocommit_of_which_sqlalchemy_does_not_know(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute(Outbox().ddl("postgres").encode())
+    engine = create_async_engine(dsn.replace("postgresql:", "postgresql+psycopg:"), connect_args={"autocommit": True})
+    async with engine.begin() as asyncio_connection:
+        with pytest.raises(UsageError, match="commits each statement by itself"):
+            await Outbox().put(asyncio_connection, "orders", b"alone")
+        with pytest.raises(UsageError, match="commits each statement by itself"):
+            await asyncio_connection.run_sync(lambda connection: Outbox().put(connection, "orders", b"alone"))
+    await engine.dispose()
+
+
+def test_a_driver_of_sqlite_in_autocommit_of_which_sqlalchemy_does_not_know(account: str) -> None:
+    engine = create_engine(f"sqlite:///{account}", connect_args={"isolation_level": None})
+    with engine.begin() as connection, pytest.raises(UsageError, match="commits each statement by itself"):
+        Outbox().put(connection, "orders", b"alone")
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    with engine.begin() as connection:
+        Outbox().put(connection, "orders", b"1")
+    engine.dispose()
