@@ -241,7 +241,9 @@ class PostgresTable:
                 await connection.execute(f"UPDATE {self._names.relay} SET delivered = %s".encode(), (note,))
             begin = self._deleted_to
             if begin is None:
-                cursor = await connection.execute(f"SELECT coalesce(min(id), 1) - 1 FROM {self._names.table}".encode())
+                cursor = await connection.execute(
+                    f"SELECT coalesce(min(id) - 1, %s) FROM {self._names.table}".encode(), (position.id,)
+                )
                 ((begin,),) = await cursor.fetchall()
         # From where the last deletion has ended: before that there may be rows that the vacuum has not removed yet.
         # Each part looks at the note, as the database may be restored between two.

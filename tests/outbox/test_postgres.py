@@ -203,6 +203,24 @@ async def test_reads_are_bounded_in_bytes(dsn: str, service: psycopg.Connection[
         assert len(await source.read(rows[-1][1], 500)) == 2
 
 
+async def test_a_relay_of_an_empty_table_does_not_look_for_each_row_that_was_there(
+    brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count(service, "SELECT setval('outbox_id_seq', 1000000)")
+    await deliver(brokers, dsn, service, b"0")
+    uses = []
+    second = PostgresTable._second
+
+    async def use(table: PostgresTable) -> psycopg.AsyncConnection[Any]:
+        uses.append(table)
+        return await second(table)
+
+    monkeypatch.setattr(PostgresTable, "_second", use)
+    async with PostgresTable(dsn, OUTBOX) as source:
+        await source.delivered(await source.noted() or b"")
+    assert len(uses) <= 2  # A look, and the note.
+
+
 async def test_a_table_of_a_schema(brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any]) -> None:
     outbox = Outbox("Shop.Outbox")
     service.execute('CREATE SCHEMA "Shop"')
