@@ -62,8 +62,9 @@ class SqliteRows:
             if self._checked != (position,) or version != self._version:
                 check(self.table, position, self._state(connection, position))
             rows = connection.execute(
-                "SELECT id, token, topic, partition, CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB), "
-                f"coalesce(timestamp, put_at) FROM {self._names.table} WHERE id > ? ORDER BY id LIMIT ?",
+                "SELECT id, token, CAST(topic AS TEXT), partition, CAST(key AS BLOB), CAST(value AS BLOB), "
+                "CAST(headers AS BLOB), coalesce(timestamp, put_at) "
+                f"FROM {self._names.table} WHERE id > ? ORDER BY id LIMIT ?",
                 (0 if position is None else position.id, limit),
             )
             columns = columns_of(rows)

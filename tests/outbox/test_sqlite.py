@@ -85,12 +85,13 @@ async def test_rows_of_transactions_that_commit_are_sent(
 
 
 async def test_rows_that_a_statement_has_put(brokers: FakeCluster, connection: sqlite3.Connection, path: str) -> None:
-    """By a trigger, for instance: text is what its bytes are."""
+    """By a trigger, for instance: text is what its bytes are, and bytes are the text of a topic."""
     with connection:
         connection.execute("INSERT INTO outbox (topic, key, value) VALUES ('orders', 'k', 'ä')")
+        connection.execute("INSERT INTO outbox (topic, value) VALUES (?, 7)", (b"orders",))
     async with SqliteTable(path, OUTBOX) as source:
         await relay_all(brokers, source)
-    assert sent(brokers) == ["ä".encode()]
+    assert sent(brokers) == ["ä".encode(), b"7"]
 
 
 async def test_a_table_that_is_emptied_again_and_again(
