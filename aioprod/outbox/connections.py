@@ -30,7 +30,9 @@ class Driver(NamedTuple):
 
 def driver_of(connection: object) -> Driver:
     """The driver of a connection, or of a session; raises UsageError."""
-    kind: Any = type(connection)  # mypy takes no type for Hashable.
+    kind: Any = (
+        connection.__class__
+    )  # That of what is wrapped, for the proxies of tracers. mypy takes no type for Hashable.
     driver = _driver_of_type(kind)
     if driver is None or not hasattr(connection, driver.attribute):
         raise UsageError(

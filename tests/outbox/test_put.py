@@ -105,6 +105,27 @@ def test_a_connection_in_autocommit_is_refused_outside_of_a_transaction() -> Non
     assert rows(connection) == []
 
 
+class Traced:
+    """A connection as tracers wrap it."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._connection)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def test_a_connection_that_a_tracer_has_wrapped() -> None:
+    outbox = Outbox()
+    connection = opened(outbox)
+    outbox.put(Traced(connection), "orders", b"v")
+    assert len(rows(connection)) == 1
+
+
 @pytest.mark.parametrize(
     "connection",
     [
