@@ -68,7 +68,7 @@ class PostgresTable:
         return f"<PostgresTable {self._names.text}>"
 
     async def __aenter__(self) -> Self:
-        await self.acquire()
+        await self._open()
         self._watch.start()
         return self
 
@@ -88,17 +88,21 @@ class PostgresTable:
     def owner(self) -> str:
         """The random name of the table."""
         if not self._owner:
-            raise UsageError("The table is not open.", hint="Use it in a block: async with PostgresTable(...).")
+            raise self._not_open()
         return self._owner
 
     async def acquire(self) -> None:
         """Wait until this process has the table's lock; relays do so before each start of their producer."""
+        if self._session is None:
+            raise self._not_open()
+        if await self._session.has_lock():
+            self._checked = None
+            return
+        await self._session.close()  # It stays until there is another: deletions see that it is lost.
+        await self._open()
+
+    async def _open(self) -> None:
         try:
-            if self._session is not None:
-                if await self._session.has_lock():
-                    self._checked = None
-                    return
-                await self._session.close()  # It stays until there is another: deletions see that it is lost.
             async with failures(self._names.text):
                 self._session = await PostgresSession.open(self._settings, self._names)
         except ConfigError as error:
@@ -219,10 +223,13 @@ class PostgresTable:
     def _usable_session(self) -> PostgresSession:
         session = self._session
         if session is None:
-            raise UsageError("The table is not open.", hint="Use it in a block: async with PostgresTable(...).")
+            raise self._not_open()
         if not session.is_usable:
             raise DatabaseError(f"The connection that has the lock of the outbox {self._names.text} was lost.")
         return session
+
+    def _not_open(self) -> UsageError:
+        return UsageError("The table is not open.", hint="Use it in a block: async with PostgresTable(...).")
 
     async def _second(self) -> Connection:
         if self._deleting is None or self._deleting.closed:

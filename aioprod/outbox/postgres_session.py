@@ -157,13 +157,10 @@ class PostgresSession:
         return not self._connection.closed
 
     async def has_lock(self) -> bool:
-        """Whether the server still has this connection, and with it the lock of the table that has the name now.
-
-        Raises ConfigError as `open` does.
-        """
+        """Whether the server still has this connection, and with it the lock of the table that has the name now."""
         try:
             return self.is_usable and await _look_up(self._connection, self._names) == self._found
-        except psycopg.Error:
+        except (psycopg.Error, ConfigError):
             return False
 
     # --- looking

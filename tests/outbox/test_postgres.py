@@ -14,6 +14,7 @@ import pytest
 from aioprod.errors import ConfigError, MarkerError, UsageError
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.outbox import DatabaseError, Outbox, PostgresTable, deletions, postgres, postgres_session
+from aioprod.relay import Relay
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
 from tests.outbox.postgres_databases import NEEDS_POSTGRES, new_database
@@ -774,3 +775,5 @@ async def test_a_table_that_is_not_open(dsn: str) -> None:
         _ = source.owner
     with pytest.raises(UsageError, match="async with"):
         await source.read(None, 1)
+    with pytest.raises(UsageError, match="async with"):
+        await Relay(source, "127.0.0.1:1", transactional_id="outbox").run()
