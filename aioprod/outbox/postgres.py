@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Final, Self
 
 from aioprod._logger import Logger
@@ -73,14 +74,16 @@ class PostgresTable:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._watch.close()
-        try:
-            await self._deletions.close()
-        finally:
-            for connection in (self._session, self._deleting):
-                if connection is not None:
-                    await connection.close()
-            self._session = self._deleting = None
+        async with AsyncExitStack() as stack:  # Also where a second cancellation comes meanwhile.
+            stack.push_async_callback(self._end)
+            stack.push_async_callback(self._deletions.close)
+            await self._watch.close()
+
+    async def _end(self) -> None:
+        for connection in (self._session, self._deleting):
+            if connection is not None:
+                await connection.close()
+        self._session = self._deleting = None
 
     # --- a relay's source
 

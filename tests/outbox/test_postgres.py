@@ -769,6 +769,22 @@ async def test_a_pool_that_shares_connections_between_transactions(dsn: str) -> 
         session._connection = ours
 
 
+async def test_an_end_that_is_cancelled_once_more_gives_the_table_up(dsn: str) -> None:
+    source = PostgresTable(dsn, OUTBOX)
+    await source.__aenter__()
+    close = source._watch.close
+
+    async def cancelled() -> None:
+        await close()
+        raise asyncio.CancelledError
+
+    source._watch.close = cancelled  # type: ignore[method-assign]
+    with pytest.raises(asyncio.CancelledError):
+        await source.__aexit__()
+    async with PostgresTable(dsn, OUTBOX):
+        pass
+
+
 async def test_a_table_that_is_not_open(dsn: str) -> None:
     source = PostgresTable(dsn, OUTBOX)
     with pytest.raises(UsageError, match="async with"):

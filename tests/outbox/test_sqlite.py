@@ -408,6 +408,22 @@ async def test_no_such_table(path: str, connection: sqlite3.Connection) -> None:
             pass
 
 
+async def test_an_end_that_is_cancelled_once_more_gives_the_table_up(connection: sqlite3.Connection, path: str) -> None:
+    source = SqliteTable(path, OUTBOX)
+    await source.__aenter__()
+    close = source._watch.close
+
+    async def cancelled() -> None:
+        await close()
+        raise asyncio.CancelledError
+
+    source._watch.close = cancelled  # type: ignore[method-assign]
+    with pytest.raises(asyncio.CancelledError):
+        await source.__aexit__()
+    async with SqliteTable(path, OUTBOX):
+        pass
+
+
 async def test_a_table_that_is_not_open(path: str) -> None:
     with pytest.raises(UsageError, match="async with"):
         _ = SqliteTable(path, OUTBOX).owner
