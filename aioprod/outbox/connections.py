@@ -24,13 +24,17 @@ class Driver(NamedTuple):
 
     is_async: bool
     put: Execution
+    attribute: str
+    """What connections have, and cursors, pools and engines of the same package have not."""
 
 
 def driver_of(connection: object) -> Driver:
     """The driver of a connection, or of a session; raises UsageError."""
-    kind: Any = type(connection)  # mypy takes no type for Hashable.
+    kind: Any = (
+        connection.__class__
+    )  # That of what is wrapped, for the proxies of tracers. mypy takes no type for Hashable.
     driver = _driver_of_type(kind)
-    if driver is None:
+    if driver is None or not hasattr(connection, driver.attribute):
         raise UsageError(
             f"An outbox can't put a row by an object of type {kind.__module__}.{kind.__qualname__}.",
             hint="Give the connection of the transaction: of psycopg, asyncpg, sqlite3, aiosqlite, or Django, or a "
@@ -43,10 +47,11 @@ def driver_of(connection: object) -> Driver:
 def _driver_of_type(kind: type[Any]) -> Driver | None:
     bases = kind.__mro__
     for base in bases:
-        found = _DRIVERS.get(base.__module__.partition(".")[0])
+        name = base.__module__.partition(".")[0]
+        found = _DRIVERS.get(name)
         if found is not None:
             is_async = False not in found or any(_is_async(base) for base in bases)
-            return Driver(is_async, found[is_async])
+            return Driver(is_async, found[is_async], _ATTRIBUTES[name])
     return None
 
 
@@ -126,23 +131,41 @@ async def _sqlite_async(connection: Any, insertion: Insertion, arguments: Argume
 
 def _sqlalchemy(connection: Any, insertion: Insertion, arguments: Arguments) -> None:
     if hasattr(connection, "get_bind"):  # A session.
+        if _flushes(connection):
+            connection.flush()
         connection = connection.connection()
     connection.execute(*_sqlalchemy_statement(connection, insertion, arguments))
 
 
 async def _sqlalchemy_async(connection: Any, insertion: Insertion, arguments: Arguments) -> None:
     if hasattr(connection, "get_bind"):
+        if _flushes(connection):
+            await connection.flush()
         connection = await connection.connection()
     await connection.execute(*_sqlalchemy_statement(connection.sync_connection, insertion, arguments))
 
 
+def _flushes(session: Any) -> bool:
+    """Whether its statements come before the row's, as those of a query would: they take the locks that keep order."""
+    return session.autoflush and not getattr(session, "_flushing", False)  # An event of a flush may put as well.
+
+
 def _sqlalchemy_statement(connection: Any, insertion: Insertion, arguments: Arguments) -> tuple[Any, dict[str, Any]]:
-    dialect = connection.dialect
+    dialect = _dialect(connection.dialect.name)
     level = connection.get_execution_options().get("isolation_level")
-    level = level or getattr(dialect, "_on_connect_isolation_level", None)
-    _require(is_open=level != "AUTOCOMMIT")
-    sql = insertion(_dialect(dialect.name), _colon)
+    level = level or getattr(connection.dialect, "_on_connect_isolation_level", None)
+    _require(is_open=level != "AUTOCOMMIT" and not _commits_by_itself(connection, dialect))
+    sql = insertion(dialect, _colon)
     return _sqlalchemy_text(sql), {f"a{index}": argument for index, argument in enumerate(arguments)}
+
+
+def _commits_by_itself(connection: Any, dialect: Dialect) -> bool:
+    """Whether its driver does, of which SQLAlchemy does not know: by `connect_args`, or an event of the engine."""
+    pooled = connection.connection
+    if dialect == "postgres":
+        return getattr(pooled.dbapi_connection, "autocommit", False) is True
+    driver = pooled.driver_connection
+    return getattr(driver, "isolation_level", "") is None and connection.in_transaction() and not driver.in_transaction
 
 
 @lru_cache(100)
@@ -179,3 +202,12 @@ _DRIVERS: Final[dict[str, dict[bool, Execution]]] = {
     "django": {False: _django},
 }
 """How rows are put, by the package of the connection's class, and by whether that has to be awaited."""
+_ATTRIBUTES: Final = {
+    "psycopg": "autocommit",
+    "asyncpg": "is_in_transaction",
+    "sqlite3": "in_transaction",
+    "aiosqlite": "in_transaction",
+    "sqlalchemy": "execute",
+    "django": "in_atomic_block",
+}
+"""`Driver.attribute`, by the same package."""

@@ -43,7 +43,11 @@ class Horizon:
     def add(self, look: Look) -> None:
         """Take what was seen."""
         looks = self._looks
-        if look.last_id > (looks[-1].last_id if looks else self.id):
+        newest = looks[-1].last_id if looks else self.id
+        if look.last_id < newest:  # Ids were reset: those that were decided come again.
+            looks.clear()
+            self.id = newest = 0
+        if look.last_id > newest:
             if len(looks) >= _LOOKS_MAX:
                 looks.pop()  # The ids that it stood for are decided with those of this one.
             looks.append(look)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from aioprod._short_reprs import shown
 from aioprod.errors import MarkerError
 
-__all__ = ["Position", "TableState", "check"]
+__all__ = ["Position", "TableState", "check", "only_row"]
 
 _POSITION: Final = re.compile(rb"(\d{1,19})\.([0-9a-f]{1,8})")
 _SEE: Final = (
@@ -46,6 +46,17 @@ class TableState(NamedTuple):
     """The note: up to here all is in Kafka, and may have been deleted."""
     token: int | None
     """The token of the row with the position's id; None where there is no such row."""
+
+
+def only_row(relay: str, rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """What the table with a relay's note says; raises MarkerError where others have emptied it."""
+    if not rows:
+        raise MarkerError(
+            f"The row of {relay}, which says up to where rows were delivered, is gone: was the table emptied while a "
+            "relay ran?",
+            hint=_SEE,
+        )
+    return rows[0]
 
 
 def check(table: str, position: Position | None, state: TableState) -> None:

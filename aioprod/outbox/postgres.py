@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Final, Self
 
 from aioprod._logger import Logger
@@ -14,7 +15,7 @@ from aioprod.outbox.errors import DatabaseError
 from aioprod.outbox.health import OutboxHealth
 from aioprod.outbox.horizon import Horizon
 from aioprod.outbox.outbox import Outbox
-from aioprod.outbox.positions import Position, check
+from aioprod.outbox.positions import Position, check, only_row
 from aioprod.outbox.postgres_holder import Hold, oldest_transaction
 from aioprod.outbox.postgres_session import Connection, PostgresSession, connect, failures, state_of
 from aioprod.outbox.rows import OutboxLag, columns_of
@@ -68,19 +69,21 @@ class PostgresTable:
         return f"<PostgresTable {self._names.text}>"
 
     async def __aenter__(self) -> Self:
-        await self.acquire()
+        await self._open()
         self._watch.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._watch.close()
-        try:
-            await self._deletions.close()
-        finally:
-            for connection in (self._session, self._deleting):
-                if connection is not None:
-                    await connection.close()
-            self._session = self._deleting = None
+        async with AsyncExitStack() as stack:  # Also where a second cancellation comes meanwhile.
+            stack.push_async_callback(self._end)
+            stack.push_async_callback(self._deletions.close)
+            await self._watch.close()
+
+    async def _end(self) -> None:
+        for connection in (self._session, self._deleting):
+            if connection is not None:
+                await connection.close()
+        self._session = self._deleting = None
 
     # --- a relay's source
 
@@ -88,16 +91,20 @@ class PostgresTable:
     def owner(self) -> str:
         """The random name of the table."""
         if not self._owner:
-            raise UsageError("The table is not open.", hint="Use it in a block: async with PostgresTable(...).")
+            raise self._not_open()
         return self._owner
 
     async def acquire(self) -> None:
         """Wait until this process has the table's lock; relays do so before each start of their producer."""
-        if self._session is not None:
-            if self._session.is_usable:
-                self._checked = None
-                return
-            await self._session.close()  # It stays until there is another: deletions see that it is lost.
+        if self._session is None:
+            raise self._not_open()
+        if await self._session.has_lock():
+            self._checked = None
+            return
+        await self._session.close()  # It stays until there is another: deletions see that it is lost.
+        await self._open()
+
+    async def _open(self) -> None:
         try:
             async with failures(self._names.text):
                 self._session = await PostgresSession.open(self._settings, self._names)
@@ -206,7 +213,7 @@ class PostgresTable:
 
     async def _noted_id(self, connection: Connection) -> int:
         cursor = await connection.execute(f"SELECT delivered FROM {self._names.relay}".encode())
-        ((note,),) = await cursor.fetchall()
+        (note,) = only_row(self._names.relay, await cursor.fetchall())
         return 0 if note is None else Position.of(note.encode()).id
 
     async def _log_holder(self) -> None:
@@ -219,10 +226,13 @@ class PostgresTable:
     def _usable_session(self) -> PostgresSession:
         session = self._session
         if session is None:
-            raise UsageError("The table is not open.", hint="Use it in a block: async with PostgresTable(...).")
+            raise self._not_open()
         if not session.is_usable:
             raise DatabaseError(f"The connection that has the lock of the outbox {self._names.text} was lost.")
         return session
+
+    def _not_open(self) -> UsageError:
+        return UsageError("The table is not open.", hint="Use it in a block: async with PostgresTable(...).")
 
     async def _second(self) -> Connection:
         if self._deleting is None or self._deleting.closed:
@@ -241,7 +251,9 @@ class PostgresTable:
                 await connection.execute(f"UPDATE {self._names.relay} SET delivered = %s".encode(), (note,))
             begin = self._deleted_to
             if begin is None:
-                cursor = await connection.execute(f"SELECT coalesce(min(id), 1) - 1 FROM {self._names.table}".encode())
+                cursor = await connection.execute(
+                    f"SELECT coalesce(min(id) - 1, %s) FROM {self._names.table}".encode(), (position.id,)
+                )
                 ((begin,),) = await cursor.fetchall()
         # From where the last deletion has ended: before that there may be rows that the vacuum has not removed yet.
         # Each part looks at the note, as the database may be restored between two.

@@ -17,7 +17,7 @@ from aioprod.errors import ConfigError, MarkerError
 from aioprod.outbox.errors import DatabaseError
 from aioprod.outbox.horizon import Look
 from aioprod.outbox.names import TableNames
-from aioprod.outbox.positions import Position, TableState
+from aioprod.outbox.positions import Position, TableState, only_row
 from aioprod.outbox.rows import BYTES_MAX
 from aioprod.outbox.statements import ASLEEP, CHANNEL
 
@@ -40,6 +40,15 @@ _SETTINGS: Final = {
     "tcp_user_timeout": 25_000,
 }
 
+_SESSION: Final = """
+SET default_transaction_isolation = 'read committed';  -- Each statement must see what was committed before it.
+SET row_security = off;  -- Rows that the relay's role may not see raise: they would be passed over.
+-- A relay whose machine is gone is noticed by the server, too, which has the lock: by itself after two hours.
+SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
+SET tcp_user_timeout = 25000;
+"""
+"""Whatever the server's defaults are."""
+
 _LAST_ID: Final = "CASE WHEN is_called THEN last_value ELSE 0 END"
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -61,10 +70,11 @@ def _text(error: psycopg.Error) -> str:
 
 async def connect(settings: Mapping[str, Any]) -> Connection:
     """A connection that commits each statement by itself; raises psycopg.Error."""
-    connection = await psycopg.AsyncConnection.connect(**{**_SETTINGS, **settings}, autocommit=True)
+    # In SQL_ASCII, which a database may have, psycopg returns bytes for texts.
+    known = {**_SETTINGS, **settings, "client_encoding": "utf8"}
+    connection = await psycopg.AsyncConnection.connect(**known, autocommit=True)
     try:
-        # Each statement must see what was committed before it, whatever the server's default is.
-        await connection.execute("SET default_transaction_isolation = 'read committed'")
+        await connection.execute(_SESSION)
     except BaseException:
         await connection.close()
         raise
@@ -78,7 +88,7 @@ async def state_of(connection: Connection, names: TableNames, sequence: str, pos
         f"(SELECT {_LAST_ID} FROM {sequence}) FROM {names.relay}".encode(),
         (0 if position is None else position.id,),
     )
-    ((note, token, last_id),) = await cursor.fetchall()
+    note, token, last_id = only_row(names.relay, await cursor.fetchall())
     return TableState(last_id, None if note is None else Position.of(note.encode()), token)
 
 
@@ -100,6 +110,7 @@ class PostgresSession:
     def __init__(self, connection: Connection, names: TableNames, found: _Found, held: _Held) -> None:
         self._connection = connection
         self._names = names
+        self._found: Final = found
         self._oid = found.oid if found.oid < 2**31 else found.oid - 2**32
         self.sequence: Final = found.sequence
         """The one of ids, quoted."""
@@ -118,6 +129,8 @@ class PostgresSession:
         connection = await connect(settings)
         try:
             found = await _look_up(connection, names)
+            # Rights that are missing are noticed here.
+            await connection.execute(f"DELETE FROM {names.table} AS none WHERE FALSE RETURNING none.*".encode())
             process = await _lock(connection, names, found.oid)
             session = cls(connection, names, found, _Held(await _claim(connection, names), process))
             await connection.execute(f"LISTEN {CHANNEL}{found.oid}".encode())
@@ -125,7 +138,8 @@ class PostgresSession:
             await connection.close()
             raise ConfigError(
                 f"The relay's role lacks a right: {_text(error)}.",
-                hint=f"It needs USAGE on the schema, and these: GRANT SELECT, DELETE ON {names.table} TO <role>; "
+                hint="It needs USAGE on the schema, BYPASSRLS where a table has row-level security, and these: "
+                f"GRANT SELECT, DELETE ON {names.table} TO <role>; "
                 f"GRANT SELECT, INSERT, UPDATE ON {names.relay} TO <role>; GRANT SELECT ON {names.sequence} TO <role>",
             ) from error
         except BaseException:
@@ -141,6 +155,13 @@ class PostgresSession:
     def is_usable(self) -> bool:
         """Whether the connection has not been lost, as far as is known."""
         return not self._connection.closed
+
+    async def has_lock(self) -> bool:
+        """Whether the server still has this connection, and with it the lock of the table that has the name now."""
+        try:
+            return self.is_usable and await _look_up(self._connection, self._names) == self._found
+        except (psycopg.Error, ConfigError):
+            return False
 
     # --- looking
 

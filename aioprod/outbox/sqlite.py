@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from contextlib import AsyncExitStack
 from typing import Final, Self
 
 from aioprod.errors import ConfigError, UsageError
@@ -69,16 +70,17 @@ class SqliteTable:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._watch.close()
-        try:
-            await self._deletions.close()
-        finally:
-            await self._end()
+        async with AsyncExitStack() as stack:  # Also where a second cancellation comes meanwhile.
+            stack.push_async_callback(self._end)
+            stack.push_async_callback(self._deletions.close)
+            await self._watch.close()
 
     async def _end(self) -> None:
-        await self._reading.close()
-        await self._deleting.close()
-        self._lock.release()
+        try:
+            await self._reading.close()
+            await self._deleting.close()
+        finally:
+            self._lock.release()
 
     # --- a relay's source
 

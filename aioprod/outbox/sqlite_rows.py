@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from aioprod.errors import ConfigError
 from aioprod.outbox.names import TableNames
-from aioprod.outbox.positions import Position, TableState, check
+from aioprod.outbox.positions import Position, TableState, check, only_row
 from aioprod.outbox.rows import columns_of
 from aioprod.outbox.sqlite_thread import transaction
 from aioprod.outbox.watch import COUNTED_MAX, Waiting
@@ -62,8 +62,9 @@ class SqliteRows:
             if self._checked != (position,) or version != self._version:
                 check(self.table, position, self._state(connection, position))
             rows = connection.execute(
-                "SELECT id, token, topic, partition, CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB), "
-                f"coalesce(timestamp, put_at) FROM {self._names.table} WHERE id > ? ORDER BY id LIMIT ?",
+                "SELECT id, token, CAST(topic AS TEXT), partition, CAST(key AS BLOB), CAST(value AS BLOB), "
+                "CAST(headers AS BLOB), coalesce(timestamp, put_at) "
+                f"FROM {self._names.table} WHERE id > ? ORDER BY id LIMIT ?",
                 (0 if position is None else position.id, limit),
             )
             columns = columns_of(rows)
@@ -122,7 +123,8 @@ class SqliteRows:
         ).rowcount
 
     def _state(self, connection: sqlite3.Connection, position: Position | None) -> TableState:
-        ((note,),) = connection.execute(f"SELECT delivered FROM {self._names.relay}")
+        relay = self._names.relay
+        (note,) = only_row(relay, connection.execute(f"SELECT delivered FROM {relay}").fetchall())
         last = connection.execute(
             "SELECT seq FROM sqlite_sequence WHERE lower(name) = lower(?)", (self._names.name,)
         ).fetchone()

@@ -351,6 +351,11 @@ def test_a_dsn_that_can_not_be_read_is_not_shown(
     assert "ret" not in errors
 
 
+def test_a_port_is_no_password(cluster: FakeClusterThread, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["outbox", *options(cluster, "postgresql://127.0.0.1:1/shop")]) == 1
+    assert "password" not in capfd.readouterr().err
+
+
 def test_a_password_on_the_command_line_is_warned_of_and_not_shown(
     cluster: FakeClusterThread, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

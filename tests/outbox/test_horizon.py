@@ -32,3 +32,13 @@ def test_looks_that_wait_are_bounded() -> None:
     assert len(found._looks) == horizon._LOOKS_MAX
     found.add(Look(count, xmin=100 + count, next_xid=100 + count))
     assert (found.id, found.is_waiting) == (count, False)
+
+
+def test_ids_that_were_reset_are_decided_anew() -> None:
+    found = Horizon()
+    found.add(Look(10, xmin=100, next_xid=100))
+    assert found.id == 10
+    found.add(Look(2, xmin=100, next_xid=101))
+    assert (found.id, found.is_waiting) == (0, True)
+    found.add(Look(2, xmin=101, next_xid=101))
+    assert (found.id, found.is_waiting) == (2, False)

@@ -14,6 +14,7 @@ import pytest
 from aioprod.errors import ConfigError, MarkerError, UsageError
 from aioprod.net.protocol.backoff import Backoff
 from aioprod.outbox import DatabaseError, Outbox, PostgresTable, deletions, postgres, postgres_session
+from aioprod.relay import Relay
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
 from tests.outbox.postgres_databases import NEEDS_POSTGRES, new_database
@@ -24,6 +25,10 @@ from tests.support.tasks import running_task
 pytestmark = NEEDS_POSTGRES
 
 OUTBOX = Outbox()
+END_RELAYS: LiteralString = (
+    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'aioprod outbox'"
+)
+"""Ends their connections."""
 
 
 @pytest.fixture(autouse=True)
@@ -197,6 +202,24 @@ async def test_reads_are_bounded_in_bytes(dsn: str, service: psycopg.Connection[
         rows = await source.read(None, 500)
         assert len(rows) == 2
         assert len(await source.read(rows[-1][1], 500)) == 2
+
+
+async def test_a_relay_of_an_empty_table_does_not_look_for_each_row_that_was_there(
+    brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count(service, "SELECT setval('outbox_id_seq', 1000000)")
+    await deliver(brokers, dsn, service, b"0")
+    uses = []
+    second = PostgresTable._second
+
+    async def use(table: PostgresTable) -> psycopg.AsyncConnection[Any]:
+        uses.append(table)
+        return await second(table)
+
+    monkeypatch.setattr(PostgresTable, "_second", use)
+    async with PostgresTable(dsn, OUTBOX) as source:
+        await source.delivered(await source.noted() or b"")
+    assert len(uses) <= 2  # A look, and the note.
 
 
 async def test_a_table_of_a_schema(brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any]) -> None:
@@ -445,8 +468,7 @@ async def test_a_relay_whose_connections_are_lost_continues(
             put(service, b"%d" % number)
             while (b"%d" % number) not in sent(brokers):
                 await asyncio.sleep(0.002)
-            count(service, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> "
-                  "pg_backend_pid() AND application_name = 'aioprod outbox'")  # fmt: skip
+            count(service, END_RELAYS)
         while count(service):
             assert not task.done()
             await asyncio.sleep(0.002)
@@ -469,6 +491,37 @@ async def test_a_relay_that_has_lost_the_lock_starts_no_producer_before_it_has_i
         put(service, b"1")
         await relay_all(brokers, source)
     assert sent(brokers) == [b"0", b"1"]
+
+
+async def test_a_connection_that_the_server_has_ended_meanwhile_has_no_lock(
+    dsn: str, service: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing has been read from it since, so its client does not know."""
+    caplog.set_level("INFO", "aioprod.outbox")
+    async with PostgresTable(dsn, OUTBOX) as source:
+        count(service, END_RELAYS)
+        async with PostgresTable(dsn, OUTBOX):
+            acquiring = asyncio.create_task(source.acquire())
+            while "this one waits for its end" not in caplog.text:
+                assert not acquiring.done()
+                await asyncio.sleep(0.002)
+        await acquiring
+
+
+async def test_a_table_that_is_created_again_has_a_lock_of_its_own(dsn: str, service: psycopg.Connection[Any]) -> None:
+    async with PostgresTable(dsn, OUTBOX) as source:
+        owner = source.owner
+        service.execute("DROP TABLE outbox; DROP TABLE outbox_relay")
+        service.commit()
+        with pytest.raises(DatabaseError, match="has no outbox"):
+            await source.acquire()
+        service.execute(OUTBOX.ddl("postgres").encode())
+        service.commit()
+        await source.acquire()
+        assert source.owner != owner
+        assert (
+            count(service, "SELECT count(*) FROM pg_locks WHERE objid = 'outbox'::regclass::oid AND objsubid = 2") == 1
+        )
 
 
 # --- copies, and what others do
@@ -563,6 +616,20 @@ async def test_a_marker_that_is_gone(brokers: FakeCluster, dsn: str, service: ps
     assert sent(brokers) == [b"0"]
 
 
+async def test_tables_that_are_emptied_under_a_relay(
+    brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any]
+) -> None:
+    async with PostgresTable(dsn, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
+        put(service, b"0")
+        await until_empty(source.lag, task)
+        count(service, "WITH gone AS (DELETE FROM outbox_relay RETURNING *) SELECT count(*) FROM gone")
+        put(service, b"1")
+        with pytest.raises(MarkerError, match=r'"outbox_relay".* is gone: was the table emptied'):
+            await task
+        with pytest.raises(MarkerError, match=r'"outbox_relay".* is gone: was the table emptied'):
+            await source.lag()
+
+
 async def test_rows_that_others_delete(brokers: FakeCluster, dsn: str, service: psycopg.Connection[Any]) -> None:
     put(service, *values(0, 3))
     async with PostgresTable(dsn, OUTBOX) as source:
@@ -594,9 +661,37 @@ async def test_a_role_that_lacks_a_right(dsn: str, service: psycopg.Connection[A
     service.execute(f"CREATE ROLE {role} LOGIN".encode())
     service.execute(f"GRANT SELECT ON outbox TO {role}".encode())
     service.commit()
-    with pytest.raises(ConfigError, match="permission denied for table outbox_relay"):
+    with pytest.raises(ConfigError, match="permission denied for table outbox"):
         async with PostgresTable(dsn.replace("orders@", f"{role}@"), OUTBOX):
             pass
+
+
+async def test_a_role_that_may_not_see_each_row(dsn: str, service: psycopg.Connection[Any]) -> None:
+    """By the policy it would pass over rows."""
+    role = f"role_{uuid4().hex}"
+    service.execute(f"CREATE ROLE {role} LOGIN".encode())
+    service.execute(f"GRANT ALL ON outbox, outbox_relay TO {role}".encode())
+    service.execute("CREATE POLICY shown ON outbox USING (topic = 'others')")
+    service.execute("ALTER TABLE outbox ENABLE ROW LEVEL SECURITY")
+    put(service, b"0")
+    with pytest.raises(ConfigError, match="row-level security policy for table") as raised:
+        async with PostgresTable(dsn.replace("orders@", f"{role}@"), OUTBOX):
+            pass
+    assert "BYPASSRLS" in str(raised.value)
+
+
+async def test_a_database_without_an_encoding(brokers: FakeCluster, postgres: str) -> None:
+    name = f"ascii_{uuid4().hex}"
+    sql = f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(sql.encode())
+    dsn = postgres.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(dsn) as connection:
+        connection.execute(OUTBOX.ddl("postgres").encode())
+        put(connection, b"\xff")
+    async with PostgresTable(dsn, OUTBOX) as source:
+        await relay_all(brokers, source)
+    assert sent(brokers) == [b"\xff"]
 
 
 @pytest.mark.parametrize("table", ["outbox", "shop.outbox"])
@@ -674,9 +769,27 @@ async def test_a_pool_that_shares_connections_between_transactions(dsn: str) -> 
         session._connection = ours
 
 
+async def test_an_end_that_is_cancelled_once_more_gives_the_table_up(dsn: str) -> None:
+    source = PostgresTable(dsn, OUTBOX)
+    await source.__aenter__()
+    close = source._watch.close
+
+    async def cancelled() -> None:
+        await close()
+        raise asyncio.CancelledError
+
+    source._watch.close = cancelled  # type: ignore[method-assign]
+    with pytest.raises(asyncio.CancelledError):
+        await source.__aexit__()
+    async with PostgresTable(dsn, OUTBOX):
+        pass
+
+
 async def test_a_table_that_is_not_open(dsn: str) -> None:
     source = PostgresTable(dsn, OUTBOX)
     with pytest.raises(UsageError, match="async with"):
         _ = source.owner
     with pytest.raises(UsageError, match="async with"):
         await source.read(None, 1)
+    with pytest.raises(UsageError, match="async with"):
+        await Relay(source, "127.0.0.1:1", transactional_id="outbox").run()

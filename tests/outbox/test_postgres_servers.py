@@ -16,6 +16,7 @@ from aioprod.outbox import DatabaseError, Outbox, PostgresTable, postgres_sessio
 from aioprod.outbox.dsn import settings_of
 from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
+from aioprod.testing.kafka.broker_properties import HOST, free_ports
 from tests.outbox.postgres_databases import NEEDS_POSTGRES, new_database
 from tests.outbox.relaying import new_relay, relay_all, sent, until_empty
 from tests.outbox.server import PostgresServer, server_folders
@@ -207,6 +208,25 @@ async def test_a_dump_is_restored_in_another_server(server: PostgresServer) -> N
                     pass
         finally:
             other.stop(crashes=True)
+
+
+async def test_a_server_notices_that_the_machine_of_a_relay_is_gone() -> None:
+    """Else it would keep the lock for two hours."""
+    port = free_ports(1)[0].client
+    with server_folders() as (folder,):
+        server = PostgresServer(folder, settings=(f"listen_addresses={HOST}", f"port={port}"))
+        server.dsn = f"postgresql://orders@{HOST}:{port}/postgres"
+        server.create()
+        server.start()
+        try:
+            async with await postgres_session.connect(settings_of(server.dsn)) as connection:
+                shown = [
+                    (await (await connection.execute(f"SHOW {name}".encode())).fetchall())[0][0]
+                    for name in ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count")
+                ]
+        finally:
+            server.stop(crashes=True)
+    assert shown == ["10", "5", "3"]
 
 
 async def test_a_replica_is_no_source(servers: tuple[PostgresServer, PostgresServer]) -> None:

@@ -7,7 +7,12 @@ import sqlite3
 from datetime import UTC, datetime
 from typing import Any
 
+import asyncpg
+import psycopg
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.orm import sessionmaker
 
 from aioprod import ProducerRecord
 from aioprod.errors import AioprodError, ConfigError, InvalidRecordError, InvalidTopicError, UsageError
@@ -100,7 +105,37 @@ def test_a_connection_in_autocommit_is_refused_outside_of_a_transaction() -> Non
     assert rows(connection) == []
 
 
-@pytest.mark.parametrize("connection", [None, "postgresql://", object(), sqlite3.connect(":memory:").cursor().fetchone])
+class Traced:
+    """A connection as tracers wrap it."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._connection)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def test_a_connection_that_a_tracer_has_wrapped() -> None:
+    outbox = Outbox()
+    connection = opened(outbox)
+    outbox.put(Traced(connection), "orders", b"v")
+    assert len(rows(connection)) == 1
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        *(None, "postgresql://", object(), sqlite3.connect(":memory:").cursor()),
+        *(create_engine("sqlite://"), create_async_engine("sqlite+aiosqlite://"), sessionmaker()),
+        psycopg.Cursor.__new__(psycopg.Cursor),
+        asyncpg.create_pool(),
+    ],
+    ids=lambda connection: type(connection).__name__,
+)
 def test_what_is_no_connection_is_refused(connection: object) -> None:
     with pytest.raises(UsageError, match="Give the connection of the transaction"):
         Outbox().put(connection, "orders", b"")

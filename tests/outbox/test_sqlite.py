@@ -85,12 +85,13 @@ async def test_rows_of_transactions_that_commit_are_sent(
 
 
 async def test_rows_that_a_statement_has_put(brokers: FakeCluster, connection: sqlite3.Connection, path: str) -> None:
-    """By a trigger, for instance: text is what its bytes are."""
+    """By a trigger, for instance: text is what its bytes are, and bytes are the text of a topic."""
     with connection:
         connection.execute("INSERT INTO outbox (topic, key, value) VALUES ('orders', 'k', 'ä')")
+        connection.execute("INSERT INTO outbox (topic, value) VALUES (?, 7)", (b"orders",))
     async with SqliteTable(path, OUTBOX) as source:
         await relay_all(brokers, source)
-    assert sent(brokers) == ["ä".encode()]
+    assert sent(brokers) == ["ä".encode(), b"7"]
 
 
 async def test_a_table_that_is_emptied_again_and_again(
@@ -312,6 +313,18 @@ async def test_a_copy_from_before_the_first_relay(
             await new_relay(brokers, source).run()
 
 
+async def test_tables_that_are_emptied_under_a_relay(
+    brokers: FakeCluster, connection: sqlite3.Connection, path: str
+) -> None:
+    async with SqliteTable(path, OUTBOX) as source, running_task(new_relay(brokers, source).run()) as task:
+        put(connection, b"0")
+        await until_empty(source.lag, task)
+        connection.execute("DELETE FROM outbox_relay")
+        put(connection, b"1")
+        with pytest.raises(MarkerError, match=r'"outbox_relay".* is gone: was the table emptied'):
+            await task
+
+
 async def test_rows_that_others_delete(brokers: FakeCluster, connection: sqlite3.Connection, path: str) -> None:
     put(connection, *values(0, 3))
     async with SqliteTable(path, OUTBOX) as source:
@@ -393,6 +406,22 @@ async def test_no_such_table(path: str, connection: sqlite3.Connection) -> None:
     with pytest.raises(ConfigError, match=r'has no outbox .other.*ddl\("sqlite"\)'):
         async with SqliteTable(path, Outbox("other")):
             pass
+
+
+async def test_an_end_that_is_cancelled_once_more_gives_the_table_up(connection: sqlite3.Connection, path: str) -> None:
+    source = SqliteTable(path, OUTBOX)
+    await source.__aenter__()
+    close = source._watch.close
+
+    async def cancelled() -> None:
+        await close()
+        raise asyncio.CancelledError
+
+    source._watch.close = cancelled  # type: ignore[method-assign]
+    with pytest.raises(asyncio.CancelledError):
+        await source.__aexit__()
+    async with SqliteTable(path, OUTBOX):
+        pass
 
 
 async def test_a_table_that_is_not_open(path: str) -> None:

@@ -19,7 +19,7 @@ Table: TypeAlias = "PostgresTable | SqliteTable"
 
 _POSTGRES: Final = re.compile(r"postgres(ql)?://|\w+\s*=")
 _URL: Final = re.compile(r"[A-Za-z][\w+.-]*:/")
-_PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]|\bpassword\s*=", re.IGNORECASE)
+_PASSWORD: Final = re.compile(r"://[^/@]*:[^@]+@|\bpassword\s*=", re.IGNORECASE)
 
 
 def database_of(given: str, outbox: Outbox) -> Table:
