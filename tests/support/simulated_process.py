@@ -44,6 +44,8 @@ class Process:
             await self._end_tasks()
         if has_ended:
             await working
+        elif not working.cancelled():
+            working.exception()  # It was killed as it ended.
 
     async def _end_tasks(self) -> None:
         for _ in range(_ROUNDS_MAX):
