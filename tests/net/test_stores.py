@@ -135,7 +135,11 @@ def test_without_a_truststore_there_is_none() -> None:
     ("change", "password", "message"),
     [
         (lambda jks: jks, "wrong", "the password is wrong, or the store is damaged"),
-        (lambda jks: jks[:60] + b"?" + jks[61:], PASSWORD, "the password is wrong, or the store is damaged"),
+        (
+            lambda jks: jks[:60] + bytes([jks[60] ^ 1]) + jks[61:],
+            PASSWORD,
+            "the password is wrong, or the store is damaged",
+        ),
         (lambda jks: jks[:100], None, "it is cut off"),
         (lambda jks: jks[:8] + b"\xff" * 4 + jks[12:], None, "it is cut off"),
         (lambda jks: jks[:7] + b"\x03" + jks[8:], None, "it has the unknown version 3"),
