@@ -118,7 +118,6 @@ class SqliteTable:
 
     async def lag(self) -> OutboxLag:
         """What waits in the table; raises DatabaseError."""
-
         count, oldest_ms = await self._reading.run(self._rows.waiting)
         return OutboxLag(count, 0.0 if oldest_ms is None else max(0.0, time.time() - oldest_ms / 1000))
 

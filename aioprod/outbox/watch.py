@@ -51,7 +51,7 @@ class Watch:
         self._task = asyncio.create_task(self._run(), name="aioprod outbox looks")
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

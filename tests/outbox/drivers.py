@@ -25,7 +25,7 @@ from aioprod.outbox import Outbox
 
 __all__ = ["POSTGRES", "SQLITE", "FailedError"]
 
-Test: TypeAlias = Callable[[str, Outbox, bytes, bool], Awaitable[None]]
+Writing: TypeAlias = Callable[[str, Outbox, bytes, bool], Awaitable[None]]
 """Gets the database, the outbox, a value, and whether a transaction fails; or whether there is none at all."""
 
 
@@ -128,8 +128,8 @@ async def _aiosqlite_none(path: str, outbox: Outbox, value: bytes, _: bool) -> N
         await outbox.put(connection, "orders", value, **PARTS)
 
 
-def _sqlalchemy(scheme: str, *, is_session: bool, **options: Any) -> Test:
-    async def test(database: str, outbox: Outbox, value: bytes, fails: bool) -> None:
+def _sqlalchemy(scheme: str, *, is_session: bool, **options: Any) -> Writing:
+    async def write(database: str, outbox: Outbox, value: bytes, fails: bool) -> None:
         engine = create_engine(_url(scheme, database), **options)
         try:
             with Session(engine) as session, session.begin() if is_session else engine.begin() as connection:
@@ -138,11 +138,11 @@ def _sqlalchemy(scheme: str, *, is_session: bool, **options: Any) -> Test:
         finally:
             engine.dispose()
 
-    return test
+    return write
 
 
-def _sqlalchemy_async(scheme: str, *, is_session: bool, **options: Any) -> Test:
-    async def test(database: str, outbox: Outbox, value: bytes, fails: bool) -> None:
+def _sqlalchemy_async(scheme: str, *, is_session: bool, **options: Any) -> Writing:
+    async def write(database: str, outbox: Outbox, value: bytes, fails: bool) -> None:
         engine = create_async_engine(_url(scheme, database), **options)
         try:
             if is_session:
@@ -156,15 +156,15 @@ def _sqlalchemy_async(scheme: str, *, is_session: bool, **options: Any) -> Test:
         finally:
             await engine.dispose()
 
-    return test
+    return write
 
 
 def _url(scheme: str, database: str) -> str:
     return f"{scheme}:///{database}" if "sqlite" in scheme else database.replace("postgresql:", f"{scheme}:")
 
 
-def _django(engine: str, *, is_atomic: bool) -> Test:
-    def test(database: str, outbox: Outbox, value: bytes, fails: bool) -> None:
+def _django(engine: str, *, is_atomic: bool) -> Writing:
+    def write(database: str, outbox: Outbox, value: bytes, fails: bool) -> None:
         with django_connection(engine, database) as connection:
             if is_atomic:
                 with transaction.atomic():
@@ -174,7 +174,7 @@ def _django(engine: str, *, is_atomic: bool) -> Test:
                 outbox.put(connection, "orders", value, **PARTS)
 
     async def in_thread(database: str, outbox: Outbox, value: bytes, fails: bool) -> None:
-        await asyncio.to_thread(test, database, outbox, value, fails)  # Django refuses to block an event loop.
+        await asyncio.to_thread(write, database, outbox, value, fails)  # Django refuses to block an event loop.
 
     return in_thread
 
@@ -203,7 +203,7 @@ class django_connection:  # noqa: N801  # used as a function
         del connections["default"]
 
 
-POSTGRES: dict[str, tuple[Test, Test]] = {
+POSTGRES: dict[str, tuple[Writing, Writing]] = {
     "psycopg": (_psycopg, _psycopg_none),
     "psycopg, transaction()": (_psycopg_block, _psycopg_none),
     "psycopg, asyncio": (_psycopg_async, _psycopg_async_none),
@@ -211,7 +211,7 @@ POSTGRES: dict[str, tuple[Test, Test]] = {
     "asyncpg, pool": (_asyncpg_pool, _asyncpg_none),
     "Django": (_django("postgresql", is_atomic=True), _django("postgresql", is_atomic=False)),
 }
-SQLITE: dict[str, tuple[Test, Test]] = {
+SQLITE: dict[str, tuple[Writing, Writing]] = {
     "sqlite3": (_sqlite3, _sqlite3_none),
     "aiosqlite": (_aiosqlite, _aiosqlite_none),
     "Django": (_django("sqlite3", is_atomic=True), _django("sqlite3", is_atomic=False)),

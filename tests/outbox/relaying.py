@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from aioprod.outbox import OutboxLag
+from aioprod.outbox import OutboxLag, PostgresTable, SqliteTable
 from aioprod.relay import Relay
 from aioprod.relay.source import Source
 from aioprod.testing import FakeCluster
 from tests.support.tasks import running_task
 
-__all__ = ["GROUP", "new_relay", "relay_all", "sent", "until_empty"]
+__all__ = ["GROUP", "end_cancelled", "new_relay", "relay_all", "sent", "until_empty"]
 
 GROUP = "aioprod-eos.outbox"
 
@@ -39,3 +39,15 @@ async def relay_all(brokers: FakeCluster, source: Any, **options: Any) -> None:
     """Run a relay until the table is empty."""
     async with running_task(new_relay(brokers, source, **options).run()) as task:
         await until_empty(source.lag, task)
+
+
+async def end_cancelled(source: PostgresTable | SqliteTable) -> None:
+    """Leave the block of a table, with a cancellation in the middle of that."""
+    close = source._watch.close
+
+    async def cancelled() -> None:
+        await close()
+        raise asyncio.CancelledError
+
+    source._watch.close = cancelled  # type: ignore[method-assign]
+    await source.__aexit__()

@@ -6,7 +6,6 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -39,13 +38,6 @@ def block(begin: str) -> bytes:
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletions, "_EVERY_S", 0.001)
-
-
-@pytest.fixture
-async def brokers() -> AsyncIterator[FakeCluster]:
-    async with FakeCluster(1) as cluster:
-        cluster.create_topic("orders", 1)
-        yield cluster
 
 
 def put(dsn: str, *values: bytes) -> None:

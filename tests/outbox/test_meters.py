@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -48,13 +48,6 @@ class Database(NamedTuple):
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay_module, "_BACKOFF", Backoff(0.001, 0.01))
     monkeypatch.setattr(watch, "_EVERY_S", 0.01)
-
-
-@pytest.fixture
-async def brokers() -> AsyncIterator[FakeCluster]:
-    async with FakeCluster(1) as cluster:
-        cluster.create_topic("orders", 1)
-        yield cluster
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any, LiteralString
 from uuid import uuid4
 
@@ -12,38 +12,21 @@ import psycopg
 import pytest
 
 from aioprod.errors import ConfigError, MarkerError, UsageError
-from aioprod.net.protocol.backoff import Backoff
-from aioprod.outbox import DatabaseError, Outbox, PostgresTable, deletions, postgres, postgres_session
+from aioprod.outbox import DatabaseError, Outbox, PostgresTable, postgres
 from aioprod.relay import Relay
-from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
 from tests.outbox.postgres_databases import NEEDS_POSTGRES, new_database
-from tests.outbox.relaying import new_relay, relay_all, sent, until_empty
+from tests.outbox.relaying import end_cancelled, new_relay, relay_all, sent, until_empty
 from tests.support.producers import PATIENCE_S
 from tests.support.tasks import running_task
 
-pytestmark = NEEDS_POSTGRES
+pytestmark = [NEEDS_POSTGRES, pytest.mark.usefixtures("short_pauses")]
 
 OUTBOX = Outbox()
 END_RELAYS: LiteralString = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'aioprod outbox'"
 )
 """Ends their connections."""
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_module, "_BACKOFF", Backoff(0.001, 0.01))
-    monkeypatch.setattr(relay_module, "_FENCED_PAUSE_S", 0.001)
-    monkeypatch.setattr(deletions, "_EVERY_S", 0.001)
-    monkeypatch.setattr(postgres_session, "_AGAIN_S", 0.01)
-
-
-@pytest.fixture
-async def brokers() -> AsyncIterator[FakeCluster]:
-    async with FakeCluster(1) as cluster:
-        cluster.create_topic("orders", 1)
-        yield cluster
 
 
 @pytest.fixture
@@ -769,18 +752,11 @@ async def test_a_pool_that_shares_connections_between_transactions(dsn: str) -> 
         session._connection = ours
 
 
-async def test_an_end_that_is_cancelled_once_more_gives_the_table_up(dsn: str) -> None:
+async def test_an_end_that_is_cancelled_once_more_releases_the_table(dsn: str) -> None:
     source = PostgresTable(dsn, OUTBOX)
     await source.__aenter__()
-    close = source._watch.close
-
-    async def cancelled() -> None:
-        await close()
-        raise asyncio.CancelledError
-
-    source._watch.close = cancelled  # type: ignore[method-assign]
     with pytest.raises(asyncio.CancelledError):
-        await source.__aexit__()
+        await end_cancelled(source)
     async with PostgresTable(dsn, OUTBOX):
         pass
 

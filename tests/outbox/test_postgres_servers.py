@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -32,13 +32,6 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay_module, "_BACKOFF", Backoff(0.01, 0.05))
     monkeypatch.setattr(relay_module, "_FENCED_PAUSE_S", 0.001)
     monkeypatch.setattr(postgres_session, "_AGAIN_S", 0.01)
-
-
-@pytest.fixture
-async def brokers() -> AsyncIterator[FakeCluster]:
-    async with FakeCluster(1) as cluster:
-        cluster.create_topic("orders", 1)
-        yield cluster
 
 
 @pytest.fixture

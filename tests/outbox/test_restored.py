@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,32 +12,18 @@ import psycopg
 import pytest
 
 from aioprod.errors import MarkerError
-from aioprod.net.protocol.backoff import Backoff
-from aioprod.outbox import Outbox, PostgresTable, SqliteTable, deletions, postgres_session
+from aioprod.outbox import Outbox, PostgresTable, SqliteTable
 from aioprod.outbox.positions import Position
 from aioprod.outbox.sqlite_rows import SqliteRows
 from aioprod.outbox.sqlite_thread import transaction
-from aioprod.relay import loop as relay_module
 from aioprod.testing import FakeCluster
 from tests.outbox.postgres_databases import NEEDS_POSTGRES
 from tests.outbox.relaying import new_relay, sent, until_empty
 from tests.support.tasks import running_task
 
+pytestmark = pytest.mark.usefixtures("short_pauses")
+
 OUTBOX = Outbox()
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_module, "_BACKOFF", Backoff(0.001, 0.01))
-    monkeypatch.setattr(deletions, "_EVERY_S", 0.001)
-    monkeypatch.setattr(postgres_session, "_AGAIN_S", 0.01)
-
-
-@pytest.fixture
-async def brokers() -> AsyncIterator[FakeCluster]:
-    async with FakeCluster(1) as cluster:
-        cluster.create_topic("orders", 1)
-        yield cluster
 
 
 SENT = [b"%d" % number for number in range(10)]

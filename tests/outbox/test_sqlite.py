@@ -7,36 +7,22 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from aioprod.errors import ConfigError, InvalidRecordError, MarkerError, UsageError
-from aioprod.net.protocol.backoff import Backoff
-from aioprod.outbox import DatabaseError, Outbox, SqliteTable, deletions, sqlite
-from aioprod.relay import loop as relay_module
+from aioprod.outbox import DatabaseError, Outbox, SqliteTable, sqlite
 from aioprod.testing import FakeCluster
-from tests.outbox.relaying import new_relay, relay_all, sent, until_empty
+from tests.outbox.relaying import end_cancelled, new_relay, relay_all, sent, until_empty
 from tests.support.tasks import running_task
+
+pytestmark = pytest.mark.usefixtures("short_pauses")
 
 OUTBOX = Outbox()
 HEADERS = (("a", b"1"), ("b", None))
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_module, "_BACKOFF", Backoff(0.001, 0.01))
-    monkeypatch.setattr(relay_module, "_FENCED_PAUSE_S", 0.001)
-    monkeypatch.setattr(deletions, "_EVERY_S", 0.001)
-
-
-@pytest.fixture
-async def brokers() -> AsyncIterator[FakeCluster]:
-    async with FakeCluster(1) as cluster:
-        cluster.create_topic("orders", 1)
-        yield cluster
 
 
 @pytest.fixture
@@ -408,18 +394,11 @@ async def test_no_such_table(path: str, connection: sqlite3.Connection) -> None:
             pass
 
 
-async def test_an_end_that_is_cancelled_once_more_gives_the_table_up(connection: sqlite3.Connection, path: str) -> None:
+async def test_an_end_that_is_cancelled_once_more_releases_the_table(connection: sqlite3.Connection, path: str) -> None:
     source = SqliteTable(path, OUTBOX)
     await source.__aenter__()
-    close = source._watch.close
-
-    async def cancelled() -> None:
-        await close()
-        raise asyncio.CancelledError
-
-    source._watch.close = cancelled  # type: ignore[method-assign]
     with pytest.raises(asyncio.CancelledError):
-        await source.__aexit__()
+        await end_cancelled(source)
     async with SqliteTable(path, OUTBOX):
         pass
 
